@@ -1,0 +1,21 @@
+#ifndef BASE_METRICS_H
+#define BASE_METRICS_H
+
+#include <stdint.h>
+
+/* The distribution of a duration over the last minute: 60 one-second histograms with buckets of about 3 % width
+ * from 1 us to 1 h. Any thread may record and read; a short mutex inside. */
+
+struct metrics_window;
+
+struct metrics_summary {
+    int64_t count;
+    double p50_ms, p99_ms, p999_ms, max_ms; /* 0 when count is 0 */
+};
+
+struct metrics_window *metrics_window_create(void);
+void metrics_window_destroy(struct metrics_window **w);
+void metrics_window_record(struct metrics_window *w, int64_t us); /* below 0 counts as 0 */
+void metrics_window_read(struct metrics_window *w, struct metrics_summary *out);
+
+#endif

@@ -1,0 +1,47 @@
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/netaddr.h"
+#include "store/store.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The HTTP API: one thread that owns its connections, polls libmicrohttpd's epoll descriptor and its own queue of
+ * finished store operations, and never waits for Redis. */
+
+struct server;
+
+struct server_opts {
+    const char *host; /* borrowed: "127.0.0.1", "::", a name */
+    int port;         /* 0: any */
+    size_t max_body_bytes;
+    size_t connection_max;
+    struct store *store;               /* keeps */
+    const char *const *tokens;         /* keeps; NULL-terminated; NULL: no auth */
+    const struct cidr_list *allow_net; /* keeps */
+    const char *openapi;               /* keeps; the file's text */
+    size_t openapi_bytes;
+    const char *version; /* keeps */
+    /* Append the parts of GET /stats this process knows, as JSON members with a comma after each:
+     * "lateness_ms":{...},"mover":{...},"workers":{...}, . Called in the server's thread. */
+    void (*write_stats)(void *ctx, struct buf *out);
+    /* Append reasons why nothing is delivered now, as JSON strings separated by commas; nothing when all is well. */
+    void (*write_unready)(void *ctx, struct buf *out);
+    void *ctx;
+};
+
+/* Binds, listens and starts the thread. ERR_IO with one line in `detail` when the address cannot be used. */
+#define SERVER_DETAIL_SIZE 200
+enum err server_start(const struct server_opts *opts, struct server **out, char detail[SERVER_DETAIL_SIZE]) NODISCARD;
+
+/* The port that is listened on. */
+int server_port(const struct server *s);
+
+/* Take no new connections and requests from now on (503 shutting_down on open ones); wait until those under way are
+ * answered, at most until deadline_mono_ms; then close everything and join the thread. */
+void server_stop(struct server **s, int64_t deadline_mono_ms);
+
+#endif

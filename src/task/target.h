@@ -1,0 +1,20 @@
+#ifndef TASK_TARGET_H
+#define TASK_TARGET_H
+
+#include "base/netaddr.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Which URLs a task may have. libcurl's URL parser decides, here and when dialling, so no second parser can
+ * disagree about the host. */
+
+#define TARGET_DETAIL_SIZE 160
+
+/* Check a URL: http or https, ASCII without blanks and control characters, no user info, at most TASK_URL_MAX
+ * bytes, a valid port, and no address literal (in any spelling: decimal, octal, hex, short) that is certainly
+ * refused. True and *clean (gives; the URL without fragment, otherwise as given) when fine; false with one
+ * sentence in `detail` otherwise. Names are not resolved: their addresses are checked when connected. */
+bool target_check(const char *url, size_t n, const struct cidr_list *allow_net, char **clean,
+                  char detail[TARGET_DETAIL_SIZE]);
+
+#endif

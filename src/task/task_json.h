@@ -1,0 +1,32 @@
+#ifndef TASK_TASK_JSON_H
+#define TASK_TASK_JSON_H
+
+#include "base/buf.h"
+#include "base/netaddr.h"
+#include "task/fault.h"
+#include "task/task.h"
+
+/* The JSON face of a task (DESIGN section 2). */
+
+struct task_json_opts {
+    const struct cidr_list *allow_net; /* keeps: what is certainly refused is a fault at the edge already */
+};
+
+/* Read the body of POST /tasks. Strict: unknown and duplicate members, wrong types, values out of range are
+ * faults, all of them reported at once (up to FAULTS_MAX). `payload` is checked but kept byte for byte.
+ *
+ * Ownership: gives *out, without an id when the client sent none; NULL on error.
+ * Errors:    ERR_INVALID_JSON (not JSON; one fault without pointer), ERR_INVALID (faults with pointers). */
+enum err task_json_parse(const char *json, size_t n, const struct task_json_opts *opts, struct faults *faults,
+                         struct task **out) NODISCARD;
+
+/* How much of a task an answer shows. */
+enum task_json_form {
+    TASK_JSON_SUMMARY = 0, /* what every answer has */
+    TASK_JSON_FULL,        /* GET /tasks/{id}: with headers (secrets masked) and body */
+};
+
+/* Append the task as a JSON object. */
+void task_json_write(struct buf *out, const struct task *t, enum task_json_form form);
+
+#endif
