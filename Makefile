@@ -1,7 +1,12 @@
-# Build flavours: MODE=release (default) | debug | asan | tsan | cov, each in a folder of its own.
+# Duepost. `make help` lists the targets.
+#
+# Build flavours: MODE=release (default) | debug | asan | tsan | fuzz | cov, each in a folder of its own, so that they
+# never mix. OUT=DIR builds somewhere else than in build/.
 MODE     ?= release
-BUILD    ?= build/$(MODE)
+OUT      ?= build
+BUILD    ?= $(OUT)/$(MODE)
 VERSION  := 0.1.0
+PREFIX   ?= /usr/local
 ifeq ($(origin CC),default)
 CC       := gcc
 endif
@@ -12,49 +17,157 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wst
         -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings \
         -Wformat=2 -Wundef -Wvla -Wswitch-enum -Wimplicit-fallthrough -Wnull-dereference
 SAN  := -fno-omit-frame-pointer -fno-sanitize-recover=all
-HARD := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
+HARD := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 FLAGS_release := -O2 -g $(HARD)
 FLAGS_debug   := -O0 -g3
 FLAGS_asan    := -O1 -g -fsanitize=address,undefined $(SAN)
 FLAGS_tsan    := -O1 -g -fsanitize=thread $(SAN)
+FLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined $(SAN)
 FLAGS_cov     := -O0 -g --coverage
 LDF_release   := -pie -Wl,-z,relro,-z,now
 
-CPPFLAGS += -Isrc -D_GNU_SOURCE -DDUEPOST_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PKGS))
+# Silent when pkg-config is not there yet: `make deps` must parse this file too. The rule `libs` says what is missing.
+CPPFLAGS += -Isrc -D_GNU_SOURCE -DDUEPOST_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 CFLAGS   += -std=c11 $(WARN) $(WERROR) -MMD -MP -pthread $(FLAGS_$(MODE))
 LDFLAGS  += -pthread $(FLAGS_$(MODE)) $(LDF_$(MODE))
-LDLIBS   += $(shell pkg-config --libs $(PKGS)) -lm
+LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 
-SRC  := $(sort $(shell find src -name '*.c'))
-LUA  := $(sort $(wildcard lua/*.lua))
-LIBO := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/main.c,$(SRC))) $(BUILD)/gen/embedded.o
-LIB  := $(BUILD)/libduepost.a
-UNIT := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
+SRC   := $(sort $(shell find src -name '*.c'))
+LUA   := $(sort $(wildcard lua/*.lua))
+LIBO  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/main.c,$(SRC))) $(BUILD)/gen/embedded.o
+LIB   := $(BUILD)/libduepost.a
+PROG  := $(BUILD)/duepost
+SUPO  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/support/store_fake.c,$(wildcard tests/support/*.c)))
+SUP   := $(BUILD)/libsupport.a
 
-.PHONY: all unit clean
-all: $(BUILD)/duepost
+# The test programs of a suite: $(call programs,unit,test_).
+programs = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/$(1)/$(2)*.c)))
+UNIT  := $(call programs,unit,test_)
+INTEG := $(call programs,integration,test_)
+E2E   := $(call programs,e2e,test_)
+TSAN  := $(call programs,tsan,tsan_)
+FUZZ  := $(call programs,fuzz,fuzz_)
+TESTS := $(UNIT) $(INTEG) $(E2E) $(TSAN) $(FUZZ)
 
-$(BUILD)/duepost: $(BUILD)/src/main.o $(LIB)
+DEPS     := sh tests/support/deps.sh
+RUN      := sh tests/support/run_tests.sh
+AGAIN    := $(MAKE) --no-print-directory
+GATES    := lint format-check tidy openapi clang asan tsan fuzz cov
+FUZZ_SECONDS ?= 30
+
+.PHONY: all help libs deps deps-build deps-gates run programs unit integration e2e test \
+        asan tsan tsan-programs fuzz fuzz-programs cov bench lint format format-check tidy openapi clang check \
+        print-gates install clean
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+all: $(PROG) ## build the gateway: build/duepost
+ifeq ($(BUILD),build/release)
+	@ln -sf release/duepost build/duepost
+endif
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  \1\t/p' Makefile | expand -t 18
+
+# --- building ---------------------------------------------------------------------------------------------------
+
+$(PROG): $(BUILD)/src/main.o $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(LIB): $(LIBO)
 	@rm -f $@; $(AR) rcs $@ $^
-$(BUILD)/%.o: %.c
+$(SUP): $(SUPO)
+	@rm -f $@; $(AR) rcs $@ $^
+$(BUILD)/%.o: %.c | libs
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
-$(BUILD)/gen/%.o: $(BUILD)/gen/%.c
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c | libs
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 # The Lua scripts and the OpenAPI file become C arrays inside the binary.
 $(BUILD)/gen/embedded.c: $(LUA) api/openapi.yaml lua/embed.sh
 	@mkdir -p $(@D)
 	sh lua/embed.sh api/openapi.yaml $(LUA) > $@.tmp && mv $@.tmp $@
+libs:
+	@pkg-config --exists $(PKGS) 2>/dev/null || { echo "libraries are missing: run 'make deps' first" >&2; exit 1; }
 
-$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(LIB)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcriterion
-.SECONDARY:
+# Test programs. Those of Criterion have their own main(), race tests bring one, libFuzzer links one.
+$(TESTS): %: %.o $(SUP) $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUP) $(LIB) $(LDLIBS)
+$(UNIT) $(INTEG) $(E2E): LDLIBS += -lcriterion
+$(FUZZ): LDFLAGS += -fsanitize=fuzzer
+# This suite runs against a store that is not there: the fake comes before the archive and wins.
+$(BUILD)/tests/integration/test_http: $(BUILD)/tests/support/store_fake.o
+programs: all $(UNIT) $(INTEG) $(E2E)
 
-unit: $(UNIT)
-	@rc=0; for t in $(UNIT); do $$t --timeout 30 || rc=1; done; exit $$rc
+# --- what must be installed (Debian, Ubuntu) --------------------------------------------------------------------
 
-clean:
-	rm -rf build
+deps: ## install what is missing to build and test (as root or through sudo)
+	@$(DEPS) build test
+deps-build: ## only what is missing to build and run
+	@$(DEPS) build
+deps-gates: ## what is missing for `make check` and `make bench` too
+	@$(DEPS) build test bench gates
+
+# --- running and testing ----------------------------------------------------------------------------------------
+# Make is called again after the installation, because it asks pkg-config while it reads this file.
+
+run: deps-build ## install, build and start a gateway with its Redis and a demo receiver, until Ctrl-C
+	@$(AGAIN) all
+	@bash tests/support/run_demo.sh $(PROG)
+
+test: deps ## install, build, run the unit, integration and end-to-end tests
+	@$(AGAIN) programs
+	@$(RUN) $(BUILD) $(UNIT) $(INTEG) $(E2E)
+unit: $(UNIT) ## unit tests only
+	@$(RUN) $(BUILD) $(UNIT)
+integration: all $(INTEG) ## integration tests only (real redis-servers)
+	@$(RUN) $(BUILD) $(INTEG)
+e2e: all $(E2E) ## end-to-end tests only (the real binary)
+	@$(RUN) $(BUILD) $(E2E)
+
+asan: ## all tests with AddressSanitizer and UBSan
+	@$(AGAIN) MODE=asan BUILD=$(OUT)/asan programs
+	@$(RUN) $(OUT)/asan $(subst $(BUILD)/,$(OUT)/asan/,$(UNIT) $(INTEG) $(E2E))
+# Criterion does not start under TSan: plain programs, and normal end-to-end drivers with the TSan gateway.
+tsan: $(E2E) ## race tests, and the end-to-end tests on a gateway with ThreadSanitizer
+	@$(AGAIN) MODE=tsan BUILD=$(OUT)/tsan all tsan-programs
+	@DUEPOST_BIN=$(abspath $(OUT)/tsan/duepost) $(RUN) $(OUT)/tsan $(subst $(BUILD)/,$(OUT)/tsan/,$(TSAN)) $(E2E)
+tsan-programs: $(TSAN)
+fuzz: ## fuzz each input edge: its corpus, then FUZZ_SECONDS (30)
+	@$(AGAIN) MODE=fuzz BUILD=$(OUT)/fuzz CC=$(CLANG) fuzz-programs
+	@sh tests/fuzz/run.sh $(FUZZ_SECONDS) $(subst $(BUILD)/,$(OUT)/fuzz/,$(FUZZ))
+fuzz-programs: $(FUZZ)
+cov: ## coverage of src/ by all tests, against the floor in tests/lint/coverage.sh
+	@find $(OUT)/cov -name '*.gcda' -delete 2>/dev/null || true
+	@$(AGAIN) MODE=cov BUILD=$(OUT)/cov programs
+	@$(RUN) $(OUT)/cov $(subst $(BUILD)/,$(OUT)/cov/,$(UNIT) $(INTEG) $(E2E))
+	@sh tests/lint/coverage.sh $(OUT)/cov
+bench: ## measure create, deliver and lateness on this machine
+	@$(DEPS) build bench
+	@$(AGAIN) all
+	@DUEPOST_BIN=$(abspath $(PROG)) bash tests/bench/run.sh
+
+# --- gates ------------------------------------------------------------------------------------------------------
+
+check: deps-gates test ## test and all the gates
+	@for gate in $(GATES); do echo "== $$gate"; $(AGAIN) $$gate || exit 1; done
+print-gates:
+	@echo $(GATES)
+lint: ## structural rules, Lua and shell scripts
+	@CC=$(CC) CPPFLAGS="$$(pkg-config --cflags $(PKGS))" sh tests/lint/lint.sh
+format: ## rewrite the C files by .clang-format
+	clang-format -i $$(find src tests -name '*.[ch]')
+format-check:
+	@clang-format --dry-run -Werror $$(find src tests -name '*.[ch]')
+tidy: ## clang-tidy on src/
+	@printf '%s\n' $(SRC) | xargs -P "$$(nproc)" -n 4 clang-tidy --quiet -- -std=c11 $(CPPFLAGS)
+openapi: ## lint api/openapi.yaml
+	@sh tests/lint/openapi.sh $(OUT)/openapi
+clang: ## build everything with clang, warnings as errors
+	@$(AGAIN) BUILD=$(OUT)/clang CC=$(CLANG) WERROR=-Werror programs
+
+install: all ## install to $(DESTDIR)$(PREFIX)/bin
+	install -D -m 755 $(PROG) $(DESTDIR)$(PREFIX)/bin/duepost
+clean: ## remove what was built
+	rm -rf $(OUT)
+
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
