@@ -59,6 +59,7 @@ for program in "$@"; do
     began=$(date +%s)
     run_one "$program" "$name" "$log"
     rc=$?
+    # shellcheck disable=SC2046
     set -- $(counts_of "$log")
     good=${1:-0} bad=${2:-0}
     why=
