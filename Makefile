@@ -7,6 +7,7 @@ OUT      ?= build
 BUILD    ?= $(OUT)/$(MODE)
 VERSION  := 0.1.0
 PREFIX   ?= /usr/local
+MAKEFLAGS += --no-print-directory
 ifeq ($(origin CC),default)
 CC       := gcc
 endif
@@ -51,9 +52,14 @@ TESTS := $(UNIT) $(INTEG) $(E2E) $(TSAN) $(FUZZ)
 
 DEPS     := sh tests/support/deps.sh
 RUN      := sh tests/support/run_tests.sh
-AGAIN    := $(MAKE) --no-print-directory
+# Use all cores unless -j was given.
+JOBS      = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 GATES    := lint format-check tidy openapi clang asan tsan fuzz cov
 FUZZ_SECONDS ?= 30
+
+# V=1 shows the commands.
+Q         = $(if $(filter 1,$(V)),,@)
+say       = @echo "  $(1)  $(2)"
 
 .PHONY: all help libs deps deps-build deps-gates run programs unit integration e2e test \
         asan tsan tsan-programs fuzz fuzz-programs cov bench lint format format-check tidy openapi clang check \
@@ -72,26 +78,29 @@ help: ## this list
 # --- building ---------------------------------------------------------------------------------------------------
 
 $(PROG): $(BUILD)/src/main.o $(LIB)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,link,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(LIB): $(LIBO)
 	@rm -f $@; $(AR) rcs $@ $^
 $(SUP): $(SUPO)
 	@rm -f $@; $(AR) rcs $@ $^
 $(BUILD)/%.o: %.c | libs
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(call say,cc,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c | libs
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 # The Lua scripts and the OpenAPI file become C arrays inside the binary.
 $(BUILD)/gen/embedded.c: $(LUA) api/openapi.yaml lua/embed.sh
 	@mkdir -p $(@D)
-	sh lua/embed.sh api/openapi.yaml $(LUA) > $@.tmp && mv $@.tmp $@
+	@sh lua/embed.sh api/openapi.yaml $(LUA) > $@.tmp && mv $@.tmp $@
 libs:
 	@pkg-config --exists $(PKGS) 2>/dev/null || { echo "libraries are missing: run 'make deps' first" >&2; exit 1; }
 
 # Test programs. Those of Criterion have their own main(), race tests bring one, libFuzzer links one.
 $(TESTS): %: %.o $(SUP) $(LIB)
-	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUP) $(LIB) $(LDLIBS)
+	$(call say,link,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUP) $(LIB) $(LDLIBS)
 $(UNIT) $(INTEG) $(E2E): LDLIBS += -lcriterion
 $(FUZZ): LDFLAGS += -fsanitize=fuzzer
 # This suite runs against a store that is not there: the fake comes before the archive and wins.
@@ -111,11 +120,11 @@ deps-gates: ## what is missing for `make check` and `make bench` too
 # Make is called again after the installation, because it asks pkg-config while it reads this file.
 
 run: deps-build ## install, build and start a gateway with its Redis and a demo receiver, until Ctrl-C
-	@$(AGAIN) all
+	@$(MAKE) $(JOBS) all
 	@bash tests/support/run_demo.sh $(PROG)
 
 test: deps ## install, build, run the unit, integration and end-to-end tests
-	@$(AGAIN) programs
+	@$(MAKE) $(JOBS) programs
 	@$(RUN) $(BUILD) $(UNIT) $(INTEG) $(E2E)
 unit: $(UNIT) ## unit tests only
 	@$(RUN) $(BUILD) $(UNIT)
@@ -125,31 +134,32 @@ e2e: all $(E2E) ## end-to-end tests only (the real binary)
 	@$(RUN) $(BUILD) $(E2E)
 
 asan: ## all tests with AddressSanitizer and UBSan
-	@$(AGAIN) MODE=asan BUILD=$(OUT)/asan programs
-	@$(RUN) $(OUT)/asan $(subst $(BUILD)/,$(OUT)/asan/,$(UNIT) $(INTEG) $(E2E))
+	@$(MAKE) $(JOBS) MODE=asan BUILD=$(OUT)/asan programs
+	@DUEPOST_TEST_SLOW=1 $(RUN) $(OUT)/asan $(subst $(BUILD)/,$(OUT)/asan/,$(UNIT) $(INTEG) $(E2E))
 # Criterion does not start under TSan: plain programs, and normal end-to-end drivers with the TSan gateway.
 tsan: $(E2E) ## race tests, and the end-to-end tests on a gateway with ThreadSanitizer
-	@$(AGAIN) MODE=tsan BUILD=$(OUT)/tsan all tsan-programs
-	@DUEPOST_BIN=$(abspath $(OUT)/tsan/duepost) $(RUN) $(OUT)/tsan $(subst $(BUILD)/,$(OUT)/tsan/,$(TSAN)) $(E2E)
+	@$(MAKE) $(JOBS) MODE=tsan BUILD=$(OUT)/tsan all tsan-programs
+	@DUEPOST_BIN=$(abspath $(OUT)/tsan/duepost) DUEPOST_TEST_SLOW=1 \
+	  $(RUN) $(OUT)/tsan $(subst $(BUILD)/,$(OUT)/tsan/,$(TSAN)) $(E2E)
 tsan-programs: $(TSAN)
 fuzz: ## fuzz each input edge: its corpus, then FUZZ_SECONDS (30)
-	@$(AGAIN) MODE=fuzz BUILD=$(OUT)/fuzz CC=$(CLANG) fuzz-programs
+	@$(MAKE) $(JOBS) MODE=fuzz BUILD=$(OUT)/fuzz CC=$(CLANG) fuzz-programs
 	@sh tests/fuzz/run.sh $(FUZZ_SECONDS) $(subst $(BUILD)/,$(OUT)/fuzz/,$(FUZZ))
 fuzz-programs: $(FUZZ)
 cov: ## coverage of src/ by all tests, against the floor in tests/lint/coverage.sh
 	@find $(OUT)/cov -name '*.gcda' -delete 2>/dev/null || true
-	@$(AGAIN) MODE=cov BUILD=$(OUT)/cov programs
+	@$(MAKE) $(JOBS) MODE=cov BUILD=$(OUT)/cov programs
 	@$(RUN) $(OUT)/cov $(subst $(BUILD)/,$(OUT)/cov/,$(UNIT) $(INTEG) $(E2E))
 	@sh tests/lint/coverage.sh $(OUT)/cov
 bench: ## measure create, deliver and lateness on this machine
 	@$(DEPS) build bench
-	@$(AGAIN) all
+	@$(MAKE) $(JOBS) all
 	@DUEPOST_BIN=$(abspath $(PROG)) bash tests/bench/run.sh
 
 # --- gates ------------------------------------------------------------------------------------------------------
 
-check: deps-gates test ## test and all the gates
-	@for gate in $(GATES); do echo "== $$gate"; $(AGAIN) $$gate || exit 1; done
+check: deps-gates ## test and all the gates
+	@for gate in test $(GATES); do echo "== $$gate"; $(MAKE) $(JOBS) $$gate || exit 1; done
 print-gates:
 	@echo $(GATES)
 lint: ## structural rules, Lua and shell scripts
@@ -163,7 +173,7 @@ tidy: ## clang-tidy on src/
 openapi: ## lint api/openapi.yaml
 	@sh tests/lint/openapi.sh $(OUT)/openapi
 clang: ## build everything with clang, warnings as errors
-	@$(AGAIN) BUILD=$(OUT)/clang CC=$(CLANG) WERROR=-Werror programs
+	@$(MAKE) $(JOBS) BUILD=$(OUT)/clang CC=$(CLANG) WERROR=-Werror programs
 
 install: all ## install to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 $(PROG) $(DESTDIR)$(PREFIX)/bin/duepost

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Structural rules that no compiler checks. Prints every finding and exits 1 when there is one.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 findings=0
 find_fault() {
     printf '%s\n' "$1"

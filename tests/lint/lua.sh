@@ -2,7 +2,7 @@
 # luacheck on each script as Redis gets it: with lua/common.lua in front. What one script does not use of common.lua
 # is fine; what none uses is not.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 common_lines=$(wc -l <lua/common.lua)
