@@ -1,0 +1,129 @@
+#include "task/task_json.h"
+
+#include "base/parse.h"
+#include "task/headers_priv.h"
+#include <string.h>
+
+/* Writing a task as an answer. Every answer to POST goes through here, so it appends to the buffer directly instead
+ * of building a tree. Members are in the order of DESIGN section 2; a failed append is remembered by the buffer. */
+
+/* A name or value that needs no escapes: ids, queues, words of our own. */
+static void put_plain(struct buf *out, const char *name, const char *value)
+{
+    buf_puts(out, name);
+    buf_putc(out, '"');
+    buf_puts(out, value);
+    buf_putc(out, '"');
+}
+
+static void put_time(struct buf *out, const char *name, int64_t ms)
+{
+    char text[PARSE_RFC3339_SIZE];
+
+    parse_format_rfc3339(ms, text);
+    put_plain(out, name, text);
+}
+
+static void put_time_or_null(struct buf *out, const char *name, bool is_set, int64_t ms)
+{
+    if (is_set) {
+        put_time(out, name, ms);
+    } else {
+        buf_puts(out, name);
+        buf_puts(out, "null");
+    }
+}
+
+static void put_last_attempt(struct buf *out, const struct task *t)
+{
+    buf_puts(out, ",\"last_attempt\":");
+    if (t->history_count == 0) {
+        buf_puts(out, "null");
+        return;
+    }
+    const struct task_attempt *last = &t->history[t->history_count - 1];
+
+    put_time(out, "{\"at\":", last->at_ms);
+    buf_puts(out, ",\"status\":");
+    if (last->status > 0)
+        buf_put_int(out, last->status);
+    else
+        buf_puts(out, "null");
+    buf_puts(out, ",\"error\":");
+    if (last->error)
+        buf_put_json_lossy(out, last->error, strlen(last->error)); /* may hold what the receiver answered */
+    else
+        buf_puts(out, "null");
+    buf_puts(out, ",\"duration_ms\":");
+    buf_put_int(out, last->duration_ms);
+    buf_putc(out, '}');
+}
+
+static void put_headers(struct buf *out, const struct task *t)
+{
+    buf_puts(out, ",\"headers\":{");
+    for (size_t i = 0; i < t->header_count; i++) {
+        const struct task_header *h = &t->headers[i];
+        const char *shown = headers_is_secret(h->name) ? "***" : h->value;
+
+        if (i > 0)
+            buf_putc(out, ',');
+        buf_put_json(out, h->name, strlen(h->name));
+        buf_putc(out, ':');
+        buf_put_json(out, shown, strlen(shown));
+    }
+    buf_putc(out, '}');
+}
+
+/* Nothing when there is no body, or when it was dropped after delivery. */
+static void put_body(struct buf *out, const struct task *t)
+{
+    if (!t->body)
+        return;
+    switch (t->body_kind) {
+    case TASK_BODY_NONE:
+        break;
+    case TASK_BODY_PAYLOAD:
+        buf_puts(out, ",\"payload\":");
+        buf_append(out, t->body, t->body_bytes);
+        break;
+    case TASK_BODY_TEXT:
+        buf_puts(out, ",\"body\":");
+        buf_put_json(out, t->body, t->body_bytes);
+        break;
+    case TASK_BODY_BYTES:
+        buf_puts(out, ",\"body_base64\":\"");
+        buf_put_base64(out, t->body, t->body_bytes);
+        buf_putc(out, '"');
+        break;
+    }
+}
+
+void task_json_write(struct buf *out, const struct task *t, enum task_json_form form)
+{
+    bool is_waiting = t->state == TASK_SCHEDULED || t->state == TASK_READY;
+    int64_t next_ms = t->attempts == 0 ? t->run_at_ms : t->when_ms;
+
+    put_plain(out, "{\"id\":", t->id);
+    put_plain(out, ",\"queue\":", t->queue);
+    put_plain(out, ",\"state\":", task_state_name(t->state));
+    buf_puts(out, ",\"url\":");
+    buf_put_json(out, t->url, strlen(t->url));
+    put_plain(out, ",\"method\":", task_method_name(t->method));
+    put_time(out, ",\"run_at\":", t->run_at_ms);
+    put_time(out, ",\"created_at\":", t->created_at_ms);
+    buf_puts(out, ",\"attempts\":");
+    buf_put_int(out, t->attempts);
+    buf_puts(out, ",\"max_attempts\":");
+    buf_put_int(out, t->retry.max_attempts);
+    put_time_or_null(out, ",\"next_attempt_at\":", is_waiting, next_ms);
+    put_time_or_null(out, ",\"finished_at\":", task_state_is_finished(t->state), t->when_ms);
+    buf_puts(out, ",\"cancel_requested\":");
+    buf_puts(out, t->cancel_requested ? "true" : "false");
+    put_last_attempt(out, t);
+    if (form == TASK_JSON_FULL) {
+        put_headers(out, t);
+        put_body(out, t);
+    }
+    buf_putc(out, '}');
+}
