@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DETAIL_SIZE 512 /* a detail is one sentence: longer ones are cut */
+#define DETAIL_SIZE 512            /* a detail is one sentence: longer ones are cut */
 #define REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
 
 void faults_init(struct faults *f)

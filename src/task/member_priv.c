@@ -85,8 +85,9 @@ bool member_duration(const struct member *m, int64_t min_ms, int64_t max_ms, int
         is_duration = parse_duration(s, n, &ms);
     }
     if (!is_duration) {
-        faults_add(m->ctx->faults, m->pointer,
-                   "must be a duration: a whole number of milliseconds, or a string like \"250ms\", \"30s\", \"1h30m\"");
+        faults_add(
+            m->ctx->faults, m->pointer,
+            "must be a duration: a whole number of milliseconds, or a string like \"250ms\", \"30s\", \"1h30m\"");
         return false;
     }
     if (ms < min_ms || ms > max_ms) {

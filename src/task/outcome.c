@@ -45,7 +45,7 @@ static int64_t read_seconds_ms(const char *s, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (s[i] < '0' || s[i] > '9')
             return -1;
-        ms = clamp_ms(ms * 10 + (s[i] - '0') * 1000);
+        ms = clamp_ms(ms * 10 + (s[i] - '0') * (int64_t)1000);
     }
     return n > 0 ? ms : -1;
 }

@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The `retry` object. Like the task around it (task_json.c) it is read member by member in the order of the text, and
+ * what concerns several members is checked at the end from the set of those given: `schedule` replaces the four that
+ * describe an exponential backoff, and `max` must not be below `initial`.
+ * That rule is not applied when one of the two is faulty itself, since the default in its place would mislead. */
+
 #define SCHEDULE_MAX 100
 
 enum retry_member {
@@ -19,8 +24,12 @@ enum retry_member {
 };
 
 static const char *const names[RETRY_MEMBER_COUNT] = {
-    [RETRY_MAX_ATTEMPTS] = "max_attempts", [RETRY_INITIAL] = "initial", [RETRY_MULTIPLIER] = "multiplier",
-    [RETRY_MAX] = "max",                   [RETRY_JITTER] = "jitter",   [RETRY_SCHEDULE] = "schedule",
+    [RETRY_MAX_ATTEMPTS] = "max_attempts",
+    [RETRY_INITIAL] = "initial",
+    [RETRY_MULTIPLIER] = "multiplier",
+    [RETRY_MAX] = "max",
+    [RETRY_JITTER] = "jitter",
+    [RETRY_SCHEDULE] = "schedule",
     [RETRY_MAX_AGE] = "max_age",
 };
 
@@ -33,7 +42,7 @@ static enum retry_member find(const char *name, size_t n)
     return (enum retry_member)i;
 }
 
-static void read_schedule(const struct member *m, struct task_retry *out)
+static bool read_schedule(const struct member *m, struct task_retry *out)
 {
     int64_t waits_ms[SCHEDULE_MAX];
     size_t count = 0;
@@ -44,7 +53,7 @@ static void read_schedule(const struct member *m, struct task_retry *out)
 
     if (m->value.kind != SCAN_ARRAY) {
         faults_add(m->ctx->faults, m->pointer, "must be an array of durations");
-        return;
+        return false;
     }
     scan_begin(&scan, &m->value);
     while (scan_next_item(&scan, &item.value) && count <= SCHEDULE_MAX) {
@@ -59,43 +68,38 @@ static void read_schedule(const struct member *m, struct task_retry *out)
     }
     if (count == 0 || count > SCHEDULE_MAX) {
         faults_add(m->ctx->faults, m->pointer, "must hold 1 to %d durations", SCHEDULE_MAX);
-        return;
+        return false;
     }
     if (!is_good)
-        return;
+        return false;
     out->schedule_ms = xcalloc(count, sizeof(*out->schedule_ms));
     memcpy(out->schedule_ms, waits_ms, count * sizeof(*waits_ms));
     out->schedule_count = count;
+    return true;
 }
 
-static void read_one(enum retry_member which, const struct member *m, struct task_retry *out)
+static bool read_one(enum retry_member which, const struct member *m, struct task_retry *out)
 {
     switch (which) {
     case RETRY_MAX_ATTEMPTS:
-        (void)member_int(m, 1, 1000, &out->max_attempts);
-        break;
+        return member_int(m, 1, 1000, &out->max_attempts);
     case RETRY_INITIAL:
-        (void)member_duration(m, 1, PARSE_MAX_DELAY_MS, &out->initial_ms);
-        break;
+        return member_duration(m, 1, PARSE_MAX_DELAY_MS, &out->initial_ms);
     case RETRY_MULTIPLIER:
-        (void)member_real(m, 1.0, 10.0, &out->multiplier);
-        break;
+        return member_real(m, 1.0, 10.0, &out->multiplier);
     case RETRY_MAX:
-        (void)member_duration(m, 1, PARSE_MAX_DELAY_MS, &out->max_ms);
-        break;
+        return member_duration(m, 1, PARSE_MAX_DELAY_MS, &out->max_ms);
     case RETRY_JITTER:
-        (void)member_real(m, 0.0, 1.0, &out->jitter);
-        break;
+        return member_real(m, 0.0, 1.0, &out->jitter);
     case RETRY_SCHEDULE:
-        read_schedule(m, out);
-        break;
+        return read_schedule(m, out);
     case RETRY_MAX_AGE:
-        (void)member_duration(m, 1, PARSE_MAX_DELAY_MS, &out->max_age_ms);
-        break;
+        return member_duration(m, 1, PARSE_MAX_DELAY_MS, &out->max_age_ms);
     case RETRY_MEMBER_COUNT:
         faults_add(m->ctx->faults, m->pointer, "is not a member of retry");
         break;
     }
+    return false;
 }
 
 static void fault_at(const struct member *m, enum retry_member which, const char *detail)
@@ -106,17 +110,18 @@ static void fault_at(const struct member *m, enum retry_member which, const char
                "%s", detail);
 }
 
-/* The rules between members. `given` has bit i for names[i]. */
-static void check_together(const struct member *m, unsigned given, const struct task_retry *retry)
+/* The rules between members. In both sets bit i stands for names[i]. */
+static void check_together(const struct member *m, unsigned given, unsigned faulty, const struct task_retry *retry)
 {
     static const enum retry_member not_with_schedule[] = {RETRY_INITIAL, RETRY_MULTIPLIER, RETRY_MAX, RETRY_JITTER};
+    const unsigned bounds = 1u << RETRY_INITIAL | 1u << RETRY_MAX;
 
     if (given & 1u << RETRY_SCHEDULE) {
         for (size_t i = 0; i < sizeof(not_with_schedule) / sizeof(*not_with_schedule); i++) {
             if (given & 1u << not_with_schedule[i])
                 fault_at(m, not_with_schedule[i], "cannot be given together with schedule");
         }
-    } else if (retry->max_ms < retry->initial_ms) {
+    } else if (retry->max_ms < retry->initial_ms && (faulty & bounds) == 0) {
         bool is_max_given = given & 1u << RETRY_MAX;
 
         fault_at(m, is_max_given ? RETRY_MAX : RETRY_INITIAL,
@@ -132,6 +137,7 @@ void retry_read(const struct member *m, struct task_retry *out)
     struct scan_value name;
     struct scan scan;
     unsigned given = 0;
+    unsigned faulty = 0;
 
     if (!member_is_object(m))
         return;
@@ -152,7 +158,8 @@ void retry_read(const struct member *m, struct task_retry *out)
             continue;
         }
         given |= 1u << which;
-        read_one(which, &inner, out);
+        if (!read_one(which, &inner, out))
+            faulty |= 1u << which;
     }
-    check_together(m, given, out);
+    check_together(m, given, faulty, out);
 }

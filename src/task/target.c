@@ -220,8 +220,7 @@ bool target_check(const char *url, size_t n, const struct cidr_list *allow_net, 
     if (!check_authority(text, detail))
         goto out;
     text[strcspn(text, "#")] = '\0';
-    if (!parse(text, &parts, detail) || !check_port(parts.port, detail) ||
-        !check_host(parts.host, allow_net, detail))
+    if (!parse(text, &parts, detail) || !check_port(parts.port, detail) || !check_host(parts.host, allow_net, detail))
         goto out;
     *clean = text;
     text = NULL;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const char *const state_names[TASK_STATE_COUNT] = {
-    [TASK_SCHEDULED] = "scheduled", [TASK_READY] = "ready",         [TASK_DELIVERING] = "delivering",
-    [TASK_DELIVERED] = "delivered", [TASK_DEAD] = "dead",           [TASK_CANCELLED] = "cancelled",
+    [TASK_SCHEDULED] = "scheduled", [TASK_READY] = "ready", [TASK_DELIVERING] = "delivering",
+    [TASK_DELIVERED] = "delivered", [TASK_DEAD] = "dead",   [TASK_CANCELLED] = "cancelled",
     [TASK_EXPIRED] = "expired",
 };
 
@@ -21,8 +21,8 @@ struct task *task_create(void)
 
     t->queue = xstrdup(TASK_QUEUE_DEFAULT);
     t->timeout_ms = TASK_TIMEOUT_DEFAULT_MS;
-    t->retry = (struct task_retry){
-        .max_attempts = 10, .initial_ms = 1000, .multiplier = 2.0, .max_ms = 10 * 60 * 1000, .jitter = 0.1};
+    t->retry =
+        (struct task_retry){.max_attempts = 10, .initial_ms = 1000, .multiplier = 2.0, .max_ms = 600000, .jitter = 0.1};
     return t;
 }
 

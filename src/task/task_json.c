@@ -23,6 +23,8 @@
  * set of those given. Faults make the half-read task go away, so readers may leave it in any state. */
 
 #define NESTING_MAX 1000 /* levels in the whole body */
+#define TIMEOUT_MIN_MS 100
+#define TIMEOUT_MAX_MS 1800000 /* 30 min */
 
 enum task_member {
     MEMBER_URL = 0,
@@ -119,7 +121,8 @@ static void read_headers(struct reader *r, const struct member *m)
     headers_read(m, r->task);
 }
 
-/* Take a copy as the task's body. With two body members the task has a fault anyway, but the first copy must not leak. */
+/* Take a copy as the task's body. With two body members the task has a fault anyway, but the first copy must not leak.
+ */
 static void set_body(struct reader *r, enum task_body_kind kind, const char *s, size_t n)
 {
     free(r->task->body);
@@ -163,7 +166,7 @@ static void read_body_base64(struct reader *r, const struct member *m)
 
 static void read_timeout(struct reader *r, const struct member *m)
 {
-    (void)member_duration(m, 100, 30 * 60 * 1000, &r->task->timeout_ms);
+    (void)member_duration(m, TIMEOUT_MIN_MS, TIMEOUT_MAX_MS, &r->task->timeout_ms);
 }
 
 static void read_retry(struct reader *r, const struct member *m)
