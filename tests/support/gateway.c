@@ -24,8 +24,9 @@ struct gateway *gateway_start(const struct gateway_opts *opts)
 {
     struct gateway *g = calloc(1, sizeof(*g));
     char *binary = gateway_binary();
-    const char *argv[ARGS_MAX] = {binary,        "serve",      "--listen", opts->listen ? opts->listen : "127.0.0.1:0",
-                                  "--allow-net", "127.0.0.0/8"};
+    const char *listen = opts->listen ? opts->listen : "127.0.0.1:0";
+    const char *allow_net = opts->allow_net ? opts->allow_net : "127.0.0.0/8";
+    const char *argv[ARGS_MAX] = {binary, "serve", "--listen", listen, "--allow-net", allow_net};
     size_t n = 6;
 
     cr_assert_not_null(g);
