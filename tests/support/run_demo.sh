@@ -1,9 +1,14 @@
 #!/bin/bash
 # `make run`: the gateway with its private Redis and the demo receiver, both on loopback, until Ctrl-C.
 #
-# Addresses: DUEPOST_LISTEN (127.0.0.1:8080) and RECEIVE_LISTEN (127.0.0.1:9000). Bash for its job control: in a group
-# of its own this script alone hears Ctrl-C, so make sees it end with 0 and each child is told to stop exactly once.
-set -u
+# Addresses: DUEPOST_LISTEN (127.0.0.1:8080) and RECEIVE_LISTEN (127.0.0.1:9000). Bash for its job control, which puts
+# every job into a process group of its own: Ctrl-C reaches neither make, which would call it a failure, nor the
+# children, which are told to stop exactly once and in order.
+set -um
+if [ -t 0 ] && [ -z "${DEMO_IS_JOB:-}" ]; then
+    DEMO_IS_JOB=1 setpriv --pdeathsig TERM bash "$0" "$@"
+    exit
+fi
 duepost=$1
 gateway_at=${DUEPOST_LISTEN:-127.0.0.1:8080}
 receiver_at=${RECEIVE_LISTEN:-127.0.0.1:9000}
@@ -43,7 +48,6 @@ ended() { # WHAT
     exit 1
 }
 
-set -m
 trap interrupted HUP INT TERM
 # A child ends with this script, whatever ends it.
 setpriv --pdeathsig TERM "$duepost" receive --listen "$receiver_at" &
