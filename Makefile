@@ -34,6 +34,7 @@ LDFLAGS  += -pthread $(FLAGS_$(MODE)) $(LDF_$(MODE))
 LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 
 SRC   := $(sort $(shell find src -name '*.c'))
+HEADERS := $(shell find src -name '*.h')
 LUA   := $(sort $(wildcard lua/*.lua))
 LIBO  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/main.c,$(SRC))) $(BUILD)/gen/embedded.o
 LIB   := $(BUILD)/libduepost.a
@@ -62,7 +63,7 @@ Q         = $(if $(filter 1,$(V)),,@)
 say       = @echo "  $(1)  $(2)"
 
 .PHONY: all help libs deps deps-build deps-gates run programs unit integration e2e test \
-        asan tsan tsan-programs fuzz fuzz-programs cov bench lint format format-check tidy openapi clang check \
+        asan tsan tsan-programs fuzz fuzz-programs cov bench lint format format-check tidy tidy-files openapi clang check \
         print-gates install clean
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -169,7 +170,13 @@ format: ## rewrite the C files by .clang-format
 format-check:
 	@clang-format --dry-run -Werror $$(find src tests -name '*.[ch]')
 tidy: ## clang-tidy on src/
-	@printf '%s\n' $(SRC) | xargs -P "$$(nproc)" -n 4 clang-tidy --quiet -- -std=c11 $(CPPFLAGS)
+	@$(MAKE) $(JOBS) -k tidy-files
+tidy-files: $(SRC:%.c=$(BUILD)/%.tidy)
+$(BUILD)/%.tidy: %.c .clang-tidy $(HEADERS)
+	@mkdir -p $(@D)
+	$(call say,tidy,$<)
+	$(Q)clang-tidy --quiet $< -- -std=c11 $(CPPFLAGS) 2>$@.log || { cat $@.log; exit 1; }
+	@touch $@
 openapi: ## lint api/openapi.yaml
 	@sh tests/lint/openapi.sh $(OUT)/openapi
 clang: ## build everything with clang, warnings as errors

@@ -34,7 +34,7 @@ counts_of() {
 # Run one program: run_one PROGRAM NAME LOG
 run_one() {
     limit=$(limit_of "$2")
-    set -- "$1" "$2" "$3" --timeout "$limit" --ascii
+    set -- "$1" "$2" "$3" --timeout "$limit"
     case $2 in tsan/*) set -- "$1" "$2" "$3" ;; esac
     program=$1 name=$2 log=$3
     shift 3
