@@ -1,4 +1,5 @@
 #include "gateway.h"
+#include "procfs.h"
 #include "wait.h"
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -20,16 +21,13 @@ char *gateway_binary(void)
     return path;
 }
 
-struct gateway *gateway_start(const struct gateway_opts *opts)
+static struct proc *launch(const struct gateway_opts *opts)
 {
-    struct gateway *g = calloc(1, sizeof(*g));
     char *binary = gateway_binary();
-    const char *listen = opts->listen ? opts->listen : "127.0.0.1:0";
     const char *allow_net = opts->allow_net ? opts->allow_net : "127.0.0.0/8";
-    const char *argv[ARGS_MAX] = {binary, "serve", "--listen", listen, "--allow-net", allow_net};
+    const char *argv[ARGS_MAX] = {binary, "serve", "--listen", "127.0.0.1:0", "--allow-net", allow_net};
     size_t n = 6;
 
-    cr_assert_not_null(g);
     if (opts->redis) {
         argv[n++] = "--redis";
         argv[n++] = opts->redis;
@@ -42,12 +40,31 @@ struct gateway *gateway_start(const struct gateway_opts *opts)
         cr_assert_lt(n, ARGS_MAX - 1);
         argv[n++] = opts->args[i];
     }
-    g->proc = proc_start(argv, opts->env, NULL);
+    struct proc *p = proc_start(argv, opts->env, NULL);
     free(binary);
-    if (opts->listen)
-        cr_assert(asprintf(&g->url, "http://%s", opts->listen) > 0);
-    else
-        g->url = proc_wait_ready(g->proc, READY_MS);
+    return p;
+}
+
+struct gateway *gateway_start(const struct gateway_opts *opts)
+{
+    struct gateway *g = calloc(1, sizeof(*g));
+
+    cr_assert_not_null(g);
+    g->proc = launch(opts);
+    g->url = proc_wait_ready(g->proc, READY_MS);
+    g->api = client_create(g->url);
+    return g;
+}
+
+struct gateway *gateway_start_unready(const struct gateway_opts *opts)
+{
+    struct gateway *g = calloc(1, sizeof(*g));
+    int port = 0;
+
+    cr_assert_not_null(g);
+    g->proc = launch(opts);
+    WAIT_UNTIL((port = procfs_listening_port(proc_pid(g->proc))) != 0, READY_MS);
+    cr_assert(asprintf(&g->url, "http://127.0.0.1:%d", port) > 0);
     g->api = client_create(g->url);
     return g;
 }

@@ -20,14 +20,16 @@ struct gateway {
 struct gateway_opts {
     const char *redis;       /* URL; NULL: embedded, with `data_dir` */
     const char *data_dir;    /* NULL: not given */
-    const char *listen;      /* NULL: 127.0.0.1:0, and wait for the ready line */
     const char *allow_net;   /* NULL: 127.0.0.0/8 */
     const char *const *args; /* more arguments, NULL ends; may be NULL */
     const char *const *env;  /* more environment, NULL ends; may be NULL */
 };
 
-/* Start one. With `listen` NULL it is ready when this returns. */
+/* Start one on a port of the kernel's choice and wait until it is ready. */
 struct gateway *gateway_start(const struct gateway_opts *opts);
+
+/* The same, but only until it listens: its Redis may be away. */
+struct gateway *gateway_start_unready(const struct gateway_opts *opts);
 
 /* The same against a Redis, with more arguments given as they stand: gateway_run(url, "--threads", "1", NULL). */
 struct gateway *gateway_run(const char *redis, ...) __attribute__((sentinel));
