@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define FIRST_CAPACITY 128
+#define PADDING 64 /* where '=' stands behind the base64 alphabet */
 
 void buf_init(struct buf *b, size_t max)
 {
@@ -155,7 +156,7 @@ void buf_put_json_lossy(struct buf *b, const char *s, size_t n)
 
 void buf_put_base64(struct buf *b, const void *data, size_t n)
 {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
     const unsigned char *in = data;
 
     for (size_t i = 0; i < n; i += 3) {
@@ -169,8 +170,8 @@ void buf_put_base64(struct buf *b, const void *data, size_t n)
             bits |= in[i + 2];
         out[0] = alphabet[bits >> 18];
         out[1] = alphabet[bits >> 12 & 63];
-        out[2] = left > 1 ? alphabet[bits >> 6 & 63] : '=';
-        out[3] = left > 2 ? alphabet[bits & 63] : '=';
+        out[2] = alphabet[left > 1 ? bits >> 6 & 63 : PADDING];
+        out[3] = alphabet[left > 2 ? bits & 63 : PADDING];
         buf_append(b, out, sizeof(out));
     }
 }

@@ -10,16 +10,16 @@
  * buffer remembers it (`failed`), further appends do nothing, and buf_status() tells. So a writer appends
  * freely and checks once. Threads: one owner. */
 struct buf {
-    char *data;         /* NULL until the first append; always NUL-terminated after it */
-    size_t len;         /* bytes in use, without the NUL */
-    size_t capacity;    /* bytes allocated */
-    size_t max;         /* cap on len */
-    enum err failed;    /* ERR_OK, ERR_TOO_BIG or ERR_NOMEM */
+    char *data;      /* NULL until the first append; always NUL-terminated after it */
+    size_t len;      /* bytes in use, without the NUL */
+    size_t capacity; /* bytes allocated */
+    size_t max;      /* cap on len */
+    enum err failed; /* ERR_OK, ERR_TOO_BIG or ERR_NOMEM */
 };
 
 void buf_init(struct buf *b, size_t max);
-void buf_deinit(struct buf *b);  /* frees; the buffer is empty and usable again with the same cap */
-void buf_clear(struct buf *b);   /* keeps the memory */
+void buf_deinit(struct buf *b); /* frees; the buffer is empty and usable again with the same cap */
+void buf_clear(struct buf *b);  /* keeps the memory */
 
 void buf_append(struct buf *b, const void *data, size_t n);
 void buf_puts(struct buf *b, const char *s);

@@ -22,9 +22,9 @@ void log_write(enum log_level level, const char *event, const char *fmt, ...) __
 /* `s` in double quotes with escapes, cut to fit, in a buffer of the calling thread; four may be in use at once. */
 const char *log_quote(const char *s);
 
-#define LOG_AT(level, ...)                 \
-    do {                                   \
-        if (log_is_on(level))              \
+#define LOG_AT(level, ...)                   \
+    do {                                     \
+        if (log_is_on(level))                \
             log_write((level), __VA_ARGS__); \
     } while (0)
 /* The format may be "" when there is nothing to add. */

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "base/log.h"
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +15,12 @@ static void *check(void *p, size_t bytes)
 
 void *xcalloc(size_t count, size_t size)
 {
-    /* An allocation of 0 bytes may give NULL, which is no fault: ask for one byte then. */
-    bool is_empty = count == 0 || size == 0;
+    size_t bytes = 0;
 
-    return check(is_empty ? calloc(1, 1) : calloc(count, size), count * size);
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return check(NULL, SIZE_MAX);
+    /* An allocation of 0 bytes may give NULL, which is no fault: ask for one byte then. */
+    return check(calloc(1, bytes ? bytes : 1), bytes);
 }
 
 void *xrealloc(void *p, size_t size)

@@ -12,7 +12,7 @@
 
 #define SLOTS 60
 #define STEP_BITS 5
-#define STEPS (1 << STEP_BITS)
+#define STEPS ((size_t)1 << STEP_BITS)
 #define MAX_US INT64_C(3600000000)
 #define BUCKETS ((31 - STEP_BITS) * STEPS + 2 * STEPS) /* MAX_US has 32 bits */
 

@@ -17,12 +17,12 @@
 #define MAPPED_PREFIX 96
 #define TEXT_MAX 45 /* INET6_ADDRSTRLEN without its NUL */
 
-#define V4(a, b, c, d, bits)                                                                 \
-    {                                                                                        \
+#define V4(a, b, c, d, bits)                                                                     \
+    {                                                                                            \
         {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, (a), (b), (c), (d)}}, MAPPED_PREFIX + (bits) \
     }
-#define V6(a, b, c, d, e, f, bits)            \
-    {                                         \
+#define V6(a, b, c, d, e, f, bits)             \
+    {                                          \
         {{(a), (b), (c), (d), (e), (f)}}, bits \
     }
 
@@ -34,24 +34,24 @@ static const struct cidr global_unicast = V6(0x20, 0, 0, 0, 0, 0, 3);
 
 /* The IANA special-purpose registries, as far as they lie in IPv4 or 2000::/3. */
 static const struct cidr not_public[] = {
-    V4(0, 0, 0, 0, 8),                         /* this network */
-    V4(10, 0, 0, 0, 8),                        /* private */
-    V4(100, 64, 0, 0, 10),                     /* shared, carrier-grade NAT */
-    V4(127, 0, 0, 0, 8),                       /* loopback */
-    V4(169, 254, 0, 0, 16),                    /* link-local, cloud metadata */
-    V4(172, 16, 0, 0, 12),                     /* private */
-    V4(192, 0, 0, 0, 24),                      /* IETF protocol assignments */
-    V4(192, 0, 2, 0, 24),                      /* documentation */
-    V4(192, 88, 99, 0, 24),                    /* 6to4 relays, withdrawn */
-    V4(192, 168, 0, 0, 16),                    /* private */
-    V4(198, 18, 0, 0, 15),                     /* benchmarking */
-    V4(198, 51, 100, 0, 24),                   /* documentation */
-    V4(203, 0, 113, 0, 24),                    /* documentation */
-    V4(224, 0, 0, 0, 4),                       /* multicast */
-    V4(240, 0, 0, 0, 4),                       /* reserved, broadcast */
-    V6(0x20, 0x01, 0x00, 0x00, 0, 0, 23),      /* IETF protocol assignments, benchmarking, ORCHID */
-    V6(0x20, 0x01, 0x0D, 0xB8, 0, 0, 32),      /* documentation */
-    V6(0x3F, 0xFF, 0x00, 0x00, 0, 0, 20),      /* documentation */
+    V4(0, 0, 0, 0, 8),                    /* this network */
+    V4(10, 0, 0, 0, 8),                   /* private */
+    V4(100, 64, 0, 0, 10),                /* shared, carrier-grade NAT */
+    V4(127, 0, 0, 0, 8),                  /* loopback */
+    V4(169, 254, 0, 0, 16),               /* link-local, cloud metadata */
+    V4(172, 16, 0, 0, 12),                /* private */
+    V4(192, 0, 0, 0, 24),                 /* IETF protocol assignments */
+    V4(192, 0, 2, 0, 24),                 /* documentation */
+    V4(192, 88, 99, 0, 24),               /* 6to4 relays, withdrawn */
+    V4(192, 168, 0, 0, 16),               /* private */
+    V4(198, 18, 0, 0, 15),                /* benchmarking */
+    V4(198, 51, 100, 0, 24),              /* documentation */
+    V4(203, 0, 113, 0, 24),               /* documentation */
+    V4(224, 0, 0, 0, 4),                  /* multicast */
+    V4(240, 0, 0, 0, 4),                  /* reserved, broadcast */
+    V6(0x20, 0x01, 0x00, 0x00, 0, 0, 23), /* IETF protocol assignments, benchmarking, ORCHID */
+    V6(0x20, 0x01, 0x0D, 0xB8, 0, 0, 32), /* documentation */
+    V6(0x3F, 0xFF, 0x00, 0x00, 0, 0, 20), /* documentation */
 };
 
 static bool cidr_contains(const struct cidr *net, const struct netaddr *a)

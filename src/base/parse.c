@@ -1,3 +1,8 @@
+/* Strict readers of small texts; dates are in parse_time.c.
+ *
+ * Each reader takes the whole text or nothing: it never skips, trims or stops early, so "1s " is no duration, and it
+ * writes its result only at the end. Overflow is tested before a value grows, never after. Where a value could be
+ * written in two ways that differ by a slip (left-over bits in base64, units out of order), only one is read. */
 #include "base/parse.h"
 #include "base/text_priv.h"
 #include <string.h>
@@ -34,7 +39,7 @@ struct unit {
 
 /* Largest first: a duration may only walk down this list. */
 static const struct unit units[] = {
-    {"d", 24 * 3600 * 1000}, {"h", 3600 * 1000}, {"m", 60 * 1000}, {"s", 1000}, {"ms", 1},
+    {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1},
 };
 #define UNIT_COUNT (sizeof(units) / sizeof(units[0]))
 

@@ -28,8 +28,6 @@ struct civil {
     int second; /* 60 is a leap second */
 };
 
-static const char month_names[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-
 static char take_char(struct cursor *c)
 {
     if (c->is_bad || c->at == c->end) {
@@ -103,7 +101,8 @@ static int64_t days_from_civil(int year, int month, int day)
 
 static int64_t civil_to_unix_s(const struct civil *t)
 {
-    return days_from_civil(t->year, t->month, t->day) * DAY_S + t->hour * 3600 + t->minute * 60 + t->second;
+    return days_from_civil(t->year, t->month, t->day) * DAY_S + (int64_t)t->hour * 3600 + (int64_t)t->minute * 60 +
+           t->second;
 }
 
 /* The inverse, for times from 1970 on. */
@@ -205,10 +204,13 @@ bool parse_rfc3339(const char *s, size_t n, int64_t *out_ms)
 /* 1..12. */
 static int take_month(struct cursor *c)
 {
-    for (int month = 1; month <= 12; month++) {
-        if (!c->is_bad && c->end - c->at >= 3 && memcmp(c->at, month_names + (month - 1) * 3, 3) == 0) {
+    static const char names[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+
+    for (int i = 0; i < 12; i++) {
+        if (!c->is_bad && c->end - c->at >= 3 && memcmp(c->at, names[i], 3) == 0) {
             c->at += 3;
-            return month;
+            return i + 1;
         }
     }
     c->is_bad = true;

@@ -66,14 +66,16 @@ static char short_escape(char c)
 size_t text_escape(const char *s, size_t n, char out[TEXT_ESCAPE_SIZE], size_t *used)
 {
     static const char hex[] = "0123456789abcdef";
+    static const char replacement[TEXT_ESCAPE_SIZE] = {'\\', 'u', 'f', 'f', 'f', 'd'};
+    static const char control[4] = {'\\', 'u', '0', '0'};
     size_t length = text_utf8_length(s, n);
     unsigned char c = (unsigned char)s[0];
     char letter = short_escape(s[0]);
 
     *used = length ? length : 1;
     if (length == 0) {
-        memcpy(out, "\\ufffd", 6);
-        return 6;
+        memcpy(out, replacement, sizeof(replacement));
+        return sizeof(replacement);
     }
     if (letter) {
         out[0] = '\\';
@@ -81,7 +83,7 @@ size_t text_escape(const char *s, size_t n, char out[TEXT_ESCAPE_SIZE], size_t *
         return 2;
     }
     if (c < 0x20 || c == 0x7F) {
-        memcpy(out, "\\u00", 4);
+        memcpy(out, control, sizeof(control));
         out[4] = hex[c >> 4];
         out[5] = hex[c & 15];
         return 6;

@@ -59,9 +59,12 @@ Test(buf, integers_are_decimal_up_to_both_ends_of_the_range)
         int64_t value;
         const char *text;
     } rows[] = {
-        {0, "0"},     {7, "7"},
-        {-1, "-1"},   {1000000, "1000000"},
-        {INT64_MAX, "9223372036854775807"}, {INT64_MIN, "-9223372036854775808"},
+        {0, "0"},
+        {7, "7"},
+        {-1, "-1"},
+        {1000000, "1000000"},
+        {INT64_MAX, "9223372036854775807"},
+        {INT64_MIN, "-9223372036854775808"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -181,8 +184,14 @@ Test(buf, base64_matches_the_vectors_of_rfc_4648)
         const char *in;
         const char *out;
     } rows[] = {
-        {"", ""},           {"f", "Zg=="},       {"fo", "Zm8="},         {"foo", "Zm9v"},
-        {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}, {"\xfb\xff\xfe", "+//+"},
+        {"", ""},
+        {"f", "Zg=="},
+        {"fo", "Zm8="},
+        {"foo", "Zm9v"},
+        {"foob", "Zm9vYg=="},
+        {"fooba", "Zm9vYmE="},
+        {"foobar", "Zm9vYmFy"},
+        {"\xfb\xff\xfe", "+//+"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

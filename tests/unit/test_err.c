@@ -39,5 +39,5 @@ Test(err, a_value_out_of_range_is_an_unknown_500)
     cr_expect_str_eq(err_code(beyond), "unknown");
     cr_expect_eq(err_status(beyond), 500);
     cr_expect_str_eq(err_title(beyond), err_title(ERR_INTERNAL));
-    cr_expect_str_eq(err_code((enum err)-1), "unknown");
+    cr_expect_str_eq(err_code((enum err) - 1), "unknown");
 }

@@ -18,14 +18,14 @@ static void set_up(void)
 TestSuite(log, .init = set_up);
 
 /* What `write` printed to stderr. A test runs in a process of its own, so its stderr may be turned away. */
-#define CAPTURE(write)                                                        \
-    do {                                                                      \
-        int saved = dup(STDERR_FILENO);                                       \
-        (void)dup2(log_pipe[1], STDERR_FILENO);                               \
-        write;                                                                \
-        (void)dup2(saved, STDERR_FILENO);                                     \
-        (void)close(saved);                                                   \
-        read_line();                                                          \
+#define CAPTURE(write)                          \
+    do {                                        \
+        int saved = dup(STDERR_FILENO);         \
+        (void)dup2(log_pipe[1], STDERR_FILENO); \
+        write;                                  \
+        (void)dup2(saved, STDERR_FILENO);       \
+        (void)close(saved);                     \
+        read_line();                            \
     } while (0)
 
 static void read_line(void)
