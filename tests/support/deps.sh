@@ -31,16 +31,17 @@ for set in "$@"; do
     done
 done
 [ -n "$missing" ] || exit 0
+names=$(echo "$missing" | sed 's/,[^ ]*//g')
 
 if ! command -v apt-get >/dev/null 2>&1; then
-    echo "missing:$missing (Debian's names); install them by your system's means, apt-get is not here" >&2
+    echo "missing:$names (Debian's names); install them by your system's means, apt-get is not here" >&2
     exit 1
 fi
 as_root=
 if [ "$(id -u)" -ne 0 ]; then
     as_root=sudo
     if ! command -v sudo >/dev/null 2>&1; then
-        echo "missing:$missing; without sudo, run as root: apt-get install$(echo "$missing" | sed 's/,[^ ]*//g')" >&2
+        echo "missing, and sudo too; run as root: apt-get install$names" >&2
         exit 1
     fi
 fi
