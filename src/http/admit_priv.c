@@ -1,0 +1,191 @@
+#include "http/admit_priv.h"
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Admission.
+ *
+ * Where the answer is sent matters as much as the answer. libmicrohttpd takes one only before the body (and closes the
+ * connection after it) or after all of it. So a fault found in the head waits for the end of a body that is small
+ * enough, and the connection lives on; with `Expect: 100-continue` it is told at once, and the client does not send the
+ * body; and a body over the limit is not waited for at all (server.c then answers on the socket itself). */
+
+#define PARAMETER_MAX 100 /* characters of a query parameter's name that are shown */
+
+/* List each parameter of the query as a fault. */
+static void find_query_faults(const char *query, struct faults *faults)
+{
+    while (query && *query != '\0') {
+        size_t n = strcspn(query, "&");
+        size_t name_bytes = strcspn(query, "=&");
+        char name[PARAMETER_MAX + 1];
+
+        if (name_bytes > PARAMETER_MAX)
+            name_bytes = PARAMETER_MAX;
+        memcpy(name, query, name_bytes);
+        name[name_bytes] = '\0';
+        if (n > 0)
+            faults_add(faults, name, "is no parameter of this call");
+        query += n;
+        if (*query == '&')
+            query++;
+    }
+}
+
+static enum err check_query(struct request *r)
+{
+    enum err err = ERR_OK;
+    struct faults faults;
+
+    if (!r->match.query || *r->match.query == '\0')
+        return ERR_OK;
+    faults_init(&faults);
+    find_query_faults(r->match.query, &faults);
+    if (faults.count > 0) {
+        err = ERR_INVALID_QUERY;
+        reply_problem_faults(&r->reply, err, "parameter", &faults);
+    }
+    faults_deinit(&faults);
+    return err;
+}
+
+static enum err check_route(struct request *r, enum err found)
+{
+    if (found == ERR_METHOD_NOT_ALLOWED) {
+        reply_problem(&r->reply, found, "This path has other methods, see Allow");
+        r->reply.allow = r->match.allow;
+    } else if (found != ERR_OK) {
+        reply_problem(&r->reply, found, "No call has this path");
+    }
+    return found == ERR_OK ? check_query(r) : found;
+}
+
+void admit_refuse_body(struct request *r, enum err err)
+{
+    char detail[80];
+
+    if (err == ERR_NOMEM) {
+        reply_problem(&r->reply, err, "There was no memory for this request");
+        return;
+    }
+    (void)snprintf(detail, sizeof(detail), "A request's body may have %zu bytes", r->env->opts.max_body_bytes);
+    reply_problem(&r->reply, ERR_TOO_BIG, detail);
+}
+
+static bool is_too_big(const struct request *r)
+{
+    return r->head.body_bytes > 0 && (uint64_t)r->head.body_bytes > r->env->opts.max_body_bytes;
+}
+
+/* What must be answered whatever the request says, and ends the connection. */
+static enum err check_connection(struct request *r, bool is_excess)
+{
+    const char *detail = NULL;
+    enum err framing = head_check_framing(&r->head, &detail);
+    enum err err = ERR_OK;
+
+    if (is_excess) {
+        err = ERR_TOO_MANY_CONNECTIONS;
+        detail = "This gateway has as many connections as it takes";
+    } else if (r->env->is_stopping) {
+        err = ERR_SHUTTING_DOWN;
+        detail = "This gateway takes no more requests";
+    } else if (!r->match.is_public && !head_is_authorized(&r->head, r->env->opts.tokens)) {
+        err = ERR_UNAUTHORIZED;
+        detail = "Send a valid token as Authorization: Bearer TOKEN";
+    } else {
+        err = framing;
+    }
+    if (err != ERR_OK)
+        reply_problem(&r->reply, err, detail);
+    r->reply.must_close = framing != ERR_OK || is_excess || r->env->is_stopping;
+    return err;
+}
+
+static enum err check_call(struct request *r, enum err found)
+{
+    const char *detail = NULL;
+    enum err err = ERR_OK;
+
+    if (head_expects_something_else(&r->head)) {
+        err = ERR_EXPECTATION_FAILED;
+        reply_problem(&r->reply, err, "Expect can only be 100-continue");
+        return err;
+    }
+    err = check_route(r, found);
+    if (err != ERR_OK)
+        return err;
+    if (is_too_big(r)) {
+        err = ERR_TOO_BIG;
+        admit_refuse_body(r, err);
+        return err;
+    }
+    err = r->match.route->takes_body ? head_check_json(&r->head, &detail) : head_check_encoding(&r->head, &detail);
+    if (err != ERR_OK)
+        reply_problem(&r->reply, err, detail);
+    return err;
+}
+
+enum admit admit_head(struct request *r, const char *method, bool is_excess)
+{
+    enum err found = route_find(method, r->target, &r->match);
+    enum err err = check_connection(r, is_excess);
+
+    if (err == ERR_OK)
+        err = check_call(r, found);
+    if (err == ERR_OK)
+        return ADMIT_BODY;
+    if (r->reply.must_close || (r->head.body_bytes != 0 && head_expects_continue(&r->head)))
+        return ADMIT_ANSWER_NOW;
+    return is_too_big(r) ? ADMIT_REFUSE_BODY : ADMIT_ANSWER_LATER;
+}
+
+/* The body is not empty: name its members as faults, or say that it is not JSON. */
+static void refuse_members(struct request *r)
+{
+    struct faults faults;
+    json_error_t where;
+    enum err err = ERR_INVALID;
+    const char *name = NULL;
+    json_t *member = NULL;
+    json_t *body = json_loadb(r->body, r->body_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
+
+    faults_init(&faults);
+    if (!body) {
+        err = ERR_INVALID_JSON;
+        faults_add(&faults, "", "is not valid JSON");
+    } else if (!json_is_object(body)) {
+        faults_add(&faults, "", "must be empty or {}");
+    } else {
+        json_object_foreach(body, name, member)
+        {
+            char pointer[PARAMETER_MAX * 2];
+
+            faults_add(&faults, fault_pointer(pointer, sizeof(pointer), "", name, strlen(name)),
+                       "is no member of this call");
+        }
+    }
+    if (faults.count > 0)
+        reply_problem_faults(&r->reply, err, "pointer", &faults);
+    faults_deinit(&faults);
+    json_decref(body);
+}
+
+bool admit_no_body(struct request *r)
+{
+    const char *detail = NULL;
+    size_t at = 0;
+    enum err err = ERR_OK;
+
+    while (at < r->body_bytes && strchr(" \t\r\n", r->body[at]))
+        at++;
+    if (at == r->body_bytes)
+        return true;
+    refuse_members(r);
+    if (r->reply.status == 0)
+        return true;
+    err = head_check_json(&r->head, &detail);
+    if (err != ERR_OK)
+        reply_problem(&r->reply, err, detail);
+    return false;
+}

@@ -1,0 +1,189 @@
+#include "http/head_priv.h"
+#include "base/parse.h"
+#include "task/signature.h"
+#include <string.h>
+#include <strings.h>
+
+/* Checks of a request's head.
+ *
+ * libmicrohttpd takes a request that has both Content-Length and Transfer-Encoding, or either twice, or a name with a
+ * blank before the colon, and picks one reading. A proxy in front may pick the other; so all of these are refused here,
+ * before the body is looked at. */
+
+static bool is_token_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
+}
+
+static bool is_token(const char *s)
+{
+    if (*s == '\0')
+        return false;
+    while (is_token_char(*s))
+        s++;
+    return *s == '\0';
+}
+
+static void note(const char **value, int *count, const char *given)
+{
+    *value = given;
+    if (*count < 2)
+        (*count)++;
+}
+
+void head_note(struct head *h, const char *name, const char *value)
+{
+    int unused = 0;
+    const char *unused_value = NULL;
+
+    if (!is_token(name))
+        h->has_bad_name = true;
+    if (!value)
+        value = "";
+    switch (strlen(name)) { /* few names need a comparison at all */
+    case 4:
+        if (strcasecmp(name, "Host") == 0)
+            note(&unused_value, &h->host_count, value);
+        break;
+    case 6:
+        if (strcasecmp(name, "Expect") == 0)
+            note(&h->expect, &unused, value);
+        break;
+    case 12:
+        if (strcasecmp(name, "Content-Type") == 0)
+            note(&h->content_type, &h->content_type_count, value);
+        break;
+    case 13:
+        if (strcasecmp(name, "Authorization") == 0)
+            note(&h->authorization, &h->authorization_count, value);
+        break;
+    case 14:
+        if (strcasecmp(name, "Content-Length") == 0)
+            note(&h->content_length, &h->content_length_count, value);
+        break;
+    case 16:
+        if (strcasecmp(name, "Content-Encoding") == 0)
+            note(&h->content_encoding, &unused, value);
+        break;
+    case 17:
+        if (strcasecmp(name, "Transfer-Encoding") == 0)
+            note(&h->transfer_encoding, &h->transfer_encoding_count, value);
+        break;
+    default:
+        break;
+    }
+}
+
+static const char *find_framing_fault(struct head *h)
+{
+    int64_t bytes = 0;
+
+    if (h->has_bad_name)
+        return "A header's name may not hold blanks or separators";
+    if (h->host_count > 1 || (h->host_count == 0 && !h->is_http_1_0))
+        return "The Host header must be given once";
+    if (h->content_length_count > 1)
+        return "Content-Length was given more than once";
+    if (h->transfer_encoding_count > 0 && h->content_length_count > 0)
+        return "Content-Length and Transfer-Encoding exclude each other";
+    if (h->transfer_encoding_count > 0) {
+        if (h->is_http_1_0 || h->transfer_encoding_count > 1 || strcasecmp(h->transfer_encoding, "chunked") != 0)
+            return "Transfer-Encoding can only be chunked";
+        h->body_bytes = HEAD_BODY_CHUNKED;
+        return NULL;
+    }
+    if (h->content_length_count > 0 &&
+        (!parse_int64(h->content_length, strlen(h->content_length), &bytes) || h->content_length[0] == '-'))
+        return "Content-Length must be a number of bytes";
+    h->body_bytes = bytes;
+    return NULL;
+}
+
+enum err head_check_framing(struct head *h, const char **detail)
+{
+    *detail = find_framing_fault(h);
+    return *detail ? ERR_BAD_FRAMING : ERR_OK;
+}
+
+bool head_is_authorized(const struct head *h, const char *const *tokens)
+{
+    static const char scheme[] = "Bearer ";
+    const char *given = NULL;
+    bool is_known = false;
+
+    if (!tokens)
+        return true;
+    if (h->authorization_count != 1 || strncasecmp(h->authorization, scheme, sizeof(scheme) - 1) != 0)
+        return false;
+    given = h->authorization + sizeof(scheme) - 1;
+    given += strspn(given, " ");
+    for (size_t i = 0; tokens[i]; i++) { /* all of them: the time must not tell which one came close */
+        if (signature_equal(given, strlen(given), tokens[i], strlen(tokens[i])))
+            is_known = true;
+    }
+    return is_known;
+}
+
+bool head_expects_continue(const struct head *h)
+{
+    return h->expect && !h->is_http_1_0 && strcasecmp(h->expect, "100-continue") == 0;
+}
+
+bool head_expects_something_else(const struct head *h)
+{
+    return h->expect && strcasecmp(h->expect, "100-continue") != 0;
+}
+
+enum err head_check_encoding(const struct head *h, const char **detail)
+{
+    *detail = NULL;
+    if (!h->content_encoding || strcasecmp(h->content_encoding, "identity") == 0)
+        return ERR_OK;
+    *detail = "The body may not be compressed: no Content-Encoding but identity";
+    return ERR_UNSUPPORTED_MEDIA_TYPE;
+}
+
+static const char *skip_blanks(const char *s)
+{
+    return s + strspn(s, " \t");
+}
+
+/* Whether `s`, what follows the media type, is nothing but charset=utf-8. */
+static bool has_only_utf8_parameter(const char *s)
+{
+    static const char *const values[] = {"\"utf-8\"", "utf-8"};
+
+    for (s = skip_blanks(s); *s == ';'; s = skip_blanks(s)) {
+        size_t n = 0;
+
+        s = skip_blanks(s + 1);
+        if (*s == '\0' || *s == ';') /* an empty parameter is allowed by RFC 9110 section 5.6.6 */
+            continue;
+        if (strncasecmp(s, "charset=", 8) != 0)
+            return false;
+        s += 8;
+        for (size_t i = 0; i < 2 && n == 0; i++) {
+            if (strncasecmp(s, values[i], strlen(values[i])) == 0)
+                n = strlen(values[i]);
+        }
+        if (n == 0)
+            return false;
+        s += n;
+    }
+    return *s == '\0';
+}
+
+enum err head_check_json(const struct head *h, const char **detail)
+{
+    static const char json[] = "application/json";
+    enum err err = head_check_encoding(h, detail);
+
+    if (err != ERR_OK)
+        return err;
+    if (h->content_type_count == 1 && strncasecmp(h->content_type, json, sizeof(json) - 1) == 0 &&
+        has_only_utf8_parameter(h->content_type + sizeof(json) - 1))
+        return ERR_OK;
+    *detail = "The body must be declared as Content-Type: application/json, in UTF-8";
+    return ERR_UNSUPPORTED_MEDIA_TYPE;
+}

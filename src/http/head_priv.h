@@ -1,0 +1,51 @@
+#ifndef HTTP_HEAD_PRIV_H
+#define HTTP_HEAD_PRIV_H
+
+#include "base/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The head of a request: the headers this API looks at, and what is wrong with them. Pure decisions. All texts are
+ * borrowed and live as long as the request. */
+
+#define HEAD_BODY_CHUNKED (-1)
+
+struct head {
+    bool is_http_1_0;
+    const char *content_length; /* NULL: absent; the last one when given twice */
+    const char *transfer_encoding;
+    const char *content_type;
+    const char *content_encoding;
+    const char *expect;
+    const char *authorization;
+    int host_count;
+    int content_length_count;
+    int transfer_encoding_count;
+    int content_type_count;
+    int authorization_count;
+    bool has_bad_name;  /* some header's name is no token */
+    int64_t body_bytes; /* what the framing declares; HEAD_BODY_CHUNKED: not known before its end. Set by head_check */
+};
+
+/* Look at one header line. */
+void head_note(struct head *h, const char *name, const char *value);
+
+/* Whether the body's end is beyond doubt and Host is there once: what differs between two parsers of one request is how
+ * requests are smuggled. ERR_BAD_FRAMING with one sentence in *detail otherwise; sets body_bytes. */
+enum err head_check_framing(struct head *h, const char **detail) NODISCARD;
+
+/* Whether `Authorization: Bearer T` holds one of `tokens` (NULL-terminated; NULL: no token is needed). Takes the same
+ * time for every wrong token of one length. */
+bool head_is_authorized(const struct head *h, const char *const *tokens);
+
+bool head_expects_continue(const struct head *h);
+bool head_expects_something_else(const struct head *h);
+
+/* Whether the body is declared as application/json, UTF-8, and not compressed. ERR_UNSUPPORTED_MEDIA_TYPE with one
+ * sentence in *detail otherwise. */
+enum err head_check_json(const struct head *h, const char **detail) NODISCARD;
+
+/* Whether the body is not compressed; the same. */
+enum err head_check_encoding(const struct head *h, const char **detail) NODISCARD;
+
+#endif

@@ -1,0 +1,10 @@
+#ifndef HTTP_LISTEN_PRIV_H
+#define HTTP_LISTEN_PRIV_H
+
+#include "base/err.h"
+#include "http/server.h"
+
+/* Bind and listen. Gives *fd and the port that was taken in *bound_port. ERR_IO with one line in `detail`. */
+enum err listen_open(const char *host, int port, int *fd, int *bound_port, char detail[SERVER_DETAIL_SIZE]) NODISCARD;
+
+#endif

@@ -1,0 +1,14 @@
+#ifndef HTTP_OPS_PRIV_H
+#define HTTP_OPS_PRIV_H
+
+/* The calls for operators. Each takes a checked request and either answers it or submits a store operation. */
+
+struct request;
+
+void ops_stats(struct request *r);   /* GET /stats */
+void ops_healthz(struct request *r); /* GET /healthz: the process lives */
+void ops_readyz(struct request *r);  /* GET /readyz: tasks are accepted and delivered now */
+void ops_openapi(struct request *r); /* GET /openapi.yaml */
+void ops_options(struct request *r); /* OPTIONS of any path */
+
+#endif

@@ -1,0 +1,67 @@
+#ifndef HTTP_REPLY_PRIV_H
+#define HTTP_REPLY_PRIV_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "task/fault.h"
+#include "task/task.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a call answers: a status, a body and the few headers this API has. A value of its request; knows nothing of
+ * libmicrohttpd. There is one writer of problem+json (RFC 9457) and it is here. */
+
+#define REPLY_JSON "application/json"
+#define REPLY_PROBLEM "application/problem+json"
+#define REPLY_LOCATION_SIZE (sizeof("/tasks/") + TASK_ID_MAX)
+
+struct reply {
+    int status;               /* 0: not answered yet */
+    const char *content_type; /* static; NULL: no body */
+    struct buf body;
+    char location[REPLY_LOCATION_SIZE]; /* "": none */
+    const char *allow;                  /* borrowed from the request; NULL: none */
+    bool is_challenge;                  /* WWW-Authenticate: Bearer */
+    bool has_retry_after;               /* try again in a second */
+    bool must_close;                    /* the connection ends after this answer */
+};
+
+/* One header of an answer. */
+struct reply_header {
+    const char *name;
+    const char *value;
+};
+#define REPLY_HEADERS_MAX 6
+
+void reply_init(struct reply *r, size_t body_max_bytes);
+void reply_deinit(struct reply *r);
+
+/* Answer with JSON; the caller appends it to the buffer returned. */
+struct buf *reply_json(struct reply *r, int status);
+
+/* Answer 200 with a copy of these bytes; `content_type` is static. */
+void reply_text(struct reply *r, const char *content_type, const char *data, size_t n);
+
+void reply_empty(struct reply *r, int status);
+
+/* Answer with a problem; replaces whatever was written before. Status, title and code come from `err`; `detail` is one
+ * sentence for people. 503 gets Retry-After, 401 the challenge. */
+void reply_problem(struct reply *r, enum err err, const char *detail);
+
+/* The same with the task's state as the member `state`. */
+void reply_problem_state(struct reply *r, enum err err, const char *detail, enum task_state state);
+
+/* The same with `errors`: each fault's text under `key` ("pointer" or "parameter") and its detail. */
+void reply_problem_faults(struct reply *r, enum err err, const char *key, const struct faults *faults);
+
+/* To be called once when the answer is complete: an answer that grew past its cap or out of memory becomes a problem.
+ */
+void reply_finish(struct reply *r);
+
+/* Fill `out` with the headers besides length and date; returns their number. The values are borrowed. */
+size_t reply_headers(const struct reply *r, struct reply_header out[REPLY_HEADERS_MAX]);
+
+/* Append the whole answer as it stands on the wire, with `Connection: close`. */
+void reply_put_wire(const struct reply *r, struct buf *out);
+
+#endif
