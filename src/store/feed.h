@@ -22,6 +22,8 @@ struct feed_opts {
     /* A claimed task. Takes the task. `claimed_at_us` is Redis time at the claim, `claimed_mono_us` ours. */
     void (*on_task)(void *ctx, struct task *t, const struct store_lease *lease, int64_t claimed_at_us,
                     int64_t claimed_mono_us);
+    /* Whether this entry is in the owner's hands already (asked after a lost connection, for entries of its own). */
+    bool (*has_entry)(void *ctx, const char *entry_id);
     void *ctx;
 };
 

@@ -24,10 +24,13 @@ enum store_kind {
     STORE_GET,
     STORE_CANCEL,
     STORE_SETTLE,
+    STORE_RENEW, /* deliveries under way are alive */
     STORE_STATS,
     STORE_PROBE, /* runs a script that writes: can tasks be accepted now? */
     STORE_KIND_COUNT
 };
+
+#define STORE_ENTRY_SIZE 44 /* "ms-sequence", two 64-bit numbers */
 
 /* How an attempt ended (STORE_SETTLE). */
 enum store_settle {
@@ -39,7 +42,7 @@ enum store_settle {
 
 /* Where a task that was handed out for delivery sits in the Stream: proof that it is still ours. */
 struct store_lease {
-    char entry_id[48];
+    char entry_id[STORE_ENTRY_SIZE];
     unsigned generation;
 };
 
@@ -83,6 +86,11 @@ struct store_op {
     int64_t retry_delay_ms;       /* RETRY, RELEASE: from now */
     struct task_attempt attempt;  /* not for RELEASE; `error` is borrowed until done */
 
+    /* RENEW: borrowed until done. */
+    const char *consumer;
+    const struct store_lease *leases;
+    size_t lease_count; /* at most STORE_CALL_MAX */
+
     /* Out. */
     enum err err;               /* see each kind below */
     struct task *existing;      /* CREATE, when the id exists: gives the task as it is now */
@@ -91,6 +99,10 @@ struct store_op {
     enum task_state state;      /* CANCEL: the state found or reached; SETTLE: the state reached */
     bool is_stale;              /* SETTLE: the task was no longer ours; nothing was changed */
     struct store_stats *stats;  /* STATS: gives */
+
+    /* The store's own. Zero when submitted. */
+    bool was_sent; /* its outcome may be unknown */
+    bool is_alone; /* failed among others: goes in a call of its own */
 };
 /* Errors by kind, besides ERR_UNAVAILABLE:
  *   CREATE  ERR_ID_CONFLICT (see `existing`)

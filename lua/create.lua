@@ -1,0 +1,28 @@
+-- Create tasks: (nothing) -> scheduled.
+-- KEYS:    as in common.lua, then one record key a task
+-- ARGV:    base, then for each task: id, due ("+ms" from now, or Unix ms), queue, specification
+-- Returns: now in ms, then for each task its due time in ms, or the record that has this id already (nothing is changed).
+-- Cost: O(log N) a task. Idempotent by id: the first write decides, so out of memory refuses the whole call.
+local now = clock()
+local reply = {now}
+local queues = {}
+local arg = 2
+for i = FIRST + 1, #KEYS do
+    local id, due, queue = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]
+    if string.byte(due) == 43 then due = now + string.sub(due, 2) else due = math.max(now, tonumber(due)) end
+    local head = struct.pack(HEAD, FORMAT + SCHEDULED, 0, 0, 0, due, now, 0)
+    if redis.call('SET', KEYS[i], head .. ARGV[arg + 3], 'NX') then
+        schedule(queue, id, due)
+        add(queues, queue, 1)
+        add(totals, 'created', 1)
+        reply[#reply + 1] = due
+    else
+        add(totals, 'duplicates', 1)
+        reply[#reply + 1] = redis.call('GET', KEYS[i])
+    end
+    arg = arg + 4
+end
+schedule_done()
+flush(QUEUES, queues)
+flush_counters()
+return reply

@@ -1,0 +1,223 @@
+#include "store/lanes.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/conn_priv.h"
+#include "store/record_priv.h"
+#include "store/reply_priv.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two connections: one for calls, of which one is under way at a time, and one that is subscribed to the wake channel. Each call
+ * has a reader for its answer; whatever goes wrong is repaired by conn_judge and told to the owner as `ok` false, who asks again. */
+
+#define REPLY_TIMEOUT_MS 1000
+#define ENTRIES_PER_CALL 100
+
+struct lanes {
+    struct lanes_opts opts;
+    struct keys keys;
+    struct conn *calls;
+    struct conn *wakes;
+    struct call call;
+    bool is_busy;
+    char cursor[48];      /* where recovery goes on: an entry id, or "-" */
+    struct buf lost;      /* the encoded attempt of a task whose workers were lost; recover.lua fills in its time */
+};
+
+/* True when the reply can be read. */
+static bool is_fine(struct lanes *l, const redisReply *reply)
+{
+    l->is_busy = false;
+    return reply && conn_judge(l->calls, reply) == CONN_FINE;
+}
+
+static void send(struct lanes *l, conn_reply_fn *fn)
+{
+    call_seal(&l->call);
+    l->is_busy = true;
+    if (!conn_send(l->calls, &l->call, REPLY_TIMEOUT_MS, fn, l))
+        fn(l, NULL);
+}
+
+static void on_moved(void *ctx, const redisReply *reply)
+{
+    struct lanes *l = ctx;
+    struct lanes_moved m = {0};
+    bool ok = is_fine(l, reply) && reply_is_array(reply, 4) && reply_int(reply->element[0], &m.moved) &&
+              reply_int(reply->element[1], &m.next_us) && reply_int(reply->element[2], &m.now_us) &&
+              reply_int(reply->element[3], &m.unread);
+
+    l->opts.on_moved(l->opts.ctx, ok, &m);
+}
+
+void lanes_move(struct lanes *l, int64_t room, int64_t max)
+{
+    call_begin_script(&l->call, conn_sha(l->calls, SCRIPT_MOVE), &l->keys);
+    call_begin_args(&l->call, &l->keys);
+    call_add_int(&l->call, room);
+    call_add_int(&l->call, max);
+    send(l, on_moved);
+}
+
+static void on_peeked(void *ctx, const redisReply *reply)
+{
+    struct lanes *l = ctx;
+    int64_t due = -1;
+    bool ok = is_fine(l, reply) && reply->type == REDIS_REPLY_ARRAY;
+
+    if (ok && reply->elements == 2 && reply_is_string(reply->element[1]))
+        due = (int64_t)strtod(reply->element[1]->str, NULL);
+    l->opts.on_peeked(l->opts.ctx, ok, due);
+}
+
+void lanes_peek(struct lanes *l)
+{
+    static const char *const WORDS[] = {"0", "0", "WITHSCORES"};
+
+    call_begin(&l->call);
+    call_add_str(&l->call, "ZRANGE");
+    call_add_str(&l->call, l->keys.lanes);
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        call_add_str(&l->call, WORDS[i]);
+    send(l, on_peeked);
+}
+
+static void on_recovered(void *ctx, const redisReply *reply)
+{
+    struct lanes *l = ctx;
+    int64_t count = 0;
+    bool ok = is_fine(l, reply) && reply_is_array(reply, 2) && reply_is_string(reply->element[0]) &&
+              reply_int(reply->element[1], &count) && reply->element[0]->len < sizeof l->cursor;
+
+    if (ok)
+        strncpy(l->cursor, reply->element[0]->str, sizeof l->cursor - 1);
+    if (count > 0)
+        LOG_WARN("worker.recovered", "tasks=%lld", (long long)count);
+    l->opts.on_recovered(l->opts.ctx, ok, count, strcmp(l->cursor, "-") != 0);
+}
+
+void lanes_recover(struct lanes *l, bool heartbeat_only)
+{
+    const struct redis_opts *r = l->opts.redis;
+
+    call_begin_script(&l->call, conn_sha(l->calls, SCRIPT_RECOVER), &l->keys);
+    call_begin_args(&l->call, &l->keys);
+    call_add_str(&l->call, r->gateway);
+    call_add_int(&l->call, r->claim_idle_ms);
+    call_add_str(&l->call, l->cursor);
+    call_add_int(&l->call, ENTRIES_PER_CALL);
+    call_add_int(&l->call, TASK_TAKEOVERS_MAX);
+    call_add(&l->call, l->lost.data, l->lost.len);
+    call_add_str(&l->call, heartbeat_only ? "1" : "0");
+    send(l, on_recovered);
+}
+
+static void on_swept(void *ctx, const redisReply *reply)
+{
+    struct lanes *l = ctx;
+    int64_t removed = 0, next_ms = -1;
+    bool ok = is_fine(l, reply) && reply_is_array(reply, 2) && reply_int(reply->element[0], &removed) &&
+              reply_int(reply->element[1], &next_ms);
+
+    l->opts.on_swept(l->opts.ctx, ok, removed, next_ms);
+}
+
+void lanes_sweep(struct lanes *l)
+{
+    const struct redis_opts *r = l->opts.redis;
+
+    call_begin_script(&l->call, conn_sha(l->calls, SCRIPT_SWEEP), &l->keys);
+    call_begin_args(&l->call, &l->keys);
+    call_add_int(&l->call, r->retention_delivered_ms);
+    call_add_int(&l->call, r->retention_dead_ms);
+    call_add_int(&l->call, r->retention_cancelled_ms);
+    call_add_int(&l->call, r->retention_expired_ms);
+    call_add_int(&l->call, r->max_finished);
+    call_add_int(&l->call, ENTRIES_PER_CALL);
+    send(l, on_swept);
+}
+
+static void on_up(void *ctx)
+{
+    struct lanes *l = ctx;
+
+    l->opts.on_up(l->opts.ctx);
+}
+
+static void on_message(void *ctx, const char *text)
+{
+    struct lanes *l = ctx;
+
+    l->opts.on_wake(l->opts.ctx, (int64_t)strtoll(text, NULL, 10));
+}
+
+/* What ends the history of a task whose workers were lost; its time stays 0 for recover.lua to fill in. */
+static void encode_lost(struct buf *out)
+{
+    static char error[] = "worker_lost";
+    struct task *none = task_create();
+    const struct task_attempt lost = {.error = error};
+
+    buf_init(out, 256);
+    record_write_attempts(out, none, &lost);
+    task_destroy(&none);
+}
+
+enum err lanes_create(const struct lanes_opts *opts, struct lanes **out)
+{
+    struct lanes *l = xcalloc(1, sizeof *l);
+    struct conn_opts conn = {.redis = opts->redis, .keys = &l->keys, .loop = opts->loop, .ctx = l};
+
+    l->opts = *opts;
+    keys_init(&l->keys, opts->redis->prefix, 0);
+    call_init(&l->call);
+    encode_lost(&l->lost);
+    strncpy(l->cursor, "-", sizeof l->cursor - 1);
+    conn.name = "mover";
+    conn.on_up = on_up;
+    l->calls = conn_create(&conn);
+    conn.name = "wake";
+    conn.on_up = NULL;
+    conn.channel = l->keys.wake;
+    conn.on_message = on_message;
+    l->wakes = conn_create(&conn);
+    *out = l;
+    return ERR_OK;
+}
+
+void lanes_destroy(struct lanes **lanes)
+{
+    struct lanes *l = *lanes;
+
+    if (!l)
+        return;
+    *lanes = NULL;
+    conn_destroy(&l->calls);
+    conn_destroy(&l->wakes);
+    call_deinit(&l->call);
+    buf_deinit(&l->lost);
+    keys_deinit(&l->keys);
+    free(l);
+}
+
+int64_t lanes_tick(struct lanes *l)
+{
+    int64_t calls = conn_tick(l->calls);
+    int64_t wakes = conn_tick(l->wakes);
+
+    return calls < wakes ? calls : wakes;
+}
+
+bool lanes_is_up(const struct lanes *l)
+{
+    return conn_is_up(l->calls);
+}
+
+bool lanes_is_busy(const struct lanes *l)
+{
+    return l->is_busy;
+}

@@ -1,0 +1,59 @@
+#ifndef STORE_LANES_H
+#define STORE_LANES_H
+
+#include "base/err.h"
+#include "base/loop.h"
+#include "store/redis_opts.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The mover's port: moves what is due from the lanes to the Stream, hears of tasks scheduled by other gateways, takes back
+ * what dead workers held and removes finished tasks whose retention has passed. On connections of its own, so that a busy
+ * store delays nothing that is due. One call at a time. Threads: the loop's. */
+
+struct lanes;
+
+/* What a move brought. */
+struct lanes_moved {
+    int64_t moved;
+    int64_t next_us;  /* until the next task is due; -1: none is scheduled; 0: more is due now */
+    int64_t now_us;   /* Redis TIME */
+    int64_t unread;   /* entries of the Stream that wait for a worker */
+};
+
+struct lanes_opts {
+    const struct redis_opts *redis; /* keeps */
+    struct loop *loop;              /* keeps */
+    /* Each call below answers here; `ok` false: Redis is away or refused, ask again later. */
+    void (*on_moved)(void *ctx, bool ok, const struct lanes_moved *moved);
+    void (*on_peeked)(void *ctx, bool ok, int64_t due_at_ms); /* -1: nothing is scheduled */
+    void (*on_recovered)(void *ctx, bool ok, int64_t count, bool is_more);
+    void (*on_swept)(void *ctx, bool ok, int64_t removed, int64_t next_ms); /* -1: nothing is kept */
+    /* Another gateway (or this one) scheduled something earlier than all before. */
+    void (*on_wake)(void *ctx, int64_t due_at_ms);
+    void (*on_up)(void *ctx); /* the connection was made, or made again */
+    void *ctx;
+};
+
+enum err lanes_create(const struct lanes_opts *opts, struct lanes **out) NODISCARD;
+void lanes_destroy(struct lanes **l);
+
+/* Once a turn of the loop, after calls were made; returns the time in ms until it wants to be called again. */
+int64_t lanes_tick(struct lanes *l);
+bool lanes_is_up(const struct lanes *l);
+bool lanes_is_busy(const struct lanes *l); /* a call is under way: make no other */
+
+/* Move up to `max` tasks while fewer than `room` entries wait unread. */
+void lanes_move(struct lanes *l, int64_t room, int64_t max);
+
+/* Look when the next task is due: one plain command, for the idle tick. */
+void lanes_peek(struct lanes *l);
+
+/* Take back what dead workers held; writes this gateway's heartbeat, and only that with `heartbeat_only`. */
+void lanes_recover(struct lanes *l, bool heartbeat_only);
+
+/* Remove finished tasks that are over their retention or over max-finished. */
+void lanes_sweep(struct lanes *l);
+
+#endif

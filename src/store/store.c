@@ -1,0 +1,462 @@
+#include "store/store.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "base/thread.h"
+#include "store/batch_priv.h"
+#include "store/conn_priv.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Group commit. Operations arrive in the inbox from any thread; the store's thread sorts them by kind and, whenever no pipeline
+ * is under way, sends all that waits as one: what arrives meanwhile makes up the next one, so the busier it is the larger the
+ * groups get, and nothing is ever delayed to wait for company.
+ *
+ *   submit -> inbox -> waiting[kind] -> batch (one script call) -> done
+ *                          ^              |
+ *                          +-- repeat ----+   lost connection, NOSCRIPT, Redis cannot now, one bad apple in a call
+ *
+ * An operation has one owner at any time: its submitter before submit and after done, the store between. Deadlines are looked
+ * at every DEADLINE_LOOK_MS, in the waiting lists and in batches under way, whose entry is then emptied so that the late answer
+ * finds nobody. */
+
+#define REPLY_TIMEOUT_MS 1000
+#define DEADLINE_LOOK_MS 50
+#define HOLD_MS 200                  /* before an operation without deadline is tried again when Redis cannot do it */
+#define CALL_BYTES_MAX (1u << 20)    /* a call stops growing past this */
+#define CALLS_PER_GROUP 8            /* of one kind */
+
+struct op_list {
+    struct store_op *first, *last;
+};
+
+/* One call under way. */
+struct batch {
+    struct store *store;
+    struct batch *next, **link; /* in store->under_way */
+    enum store_kind kind;
+    int64_t sent_mono_us;
+    size_t count;
+    struct store_op *ops[]; /* NULL once its owner was answered */
+};
+
+struct store {
+    struct store_opts opts;
+    struct keys keys;
+    struct loop *loop;
+    struct queue *inbox;
+    struct thread *thread;
+    struct conn *conn;
+    struct call call;
+    struct buf scratch;
+    struct op_list waiting[STORE_KIND_COUNT];
+    int64_t hold_until_mono_ms[STORE_KIND_COUNT];
+    struct batch *under_way;
+    int64_t next_look_mono_ms;
+    int64_t used_memory_bytes;
+    atomic_bool is_up;
+    atomic_bool is_stopping;
+};
+
+/* ----------------------------------------------------------------- lists */
+
+static struct store_op *op_of(struct queue_node *n)
+{
+    return (struct store_op *)(void *)n; /* the first member */
+}
+
+static void append(struct op_list *l, struct store_op *op)
+{
+    op->node.next = NULL;
+    if (l->last)
+        l->last->node.next = &op->node;
+    else
+        l->first = op;
+    l->last = op;
+}
+
+static void prepend(struct op_list *l, struct store_op *op)
+{
+    op->node.next = l->first ? &l->first->node : NULL;
+    l->first = op;
+    if (!l->last)
+        l->last = op;
+}
+
+static struct store_op *take_first(struct op_list *l)
+{
+    struct store_op *op = l->first;
+
+    l->first = op->node.next ? op_of(op->node.next) : NULL;
+    if (!l->first)
+        l->last = NULL;
+    op->node.next = NULL;
+    return op;
+}
+
+static void answer(struct store_op *op, enum err err)
+{
+    op->err = err;
+    op->done(op);
+}
+
+/* --------------------------------------------------------------- batches */
+
+static struct batch *batch_open(struct store *s, enum store_kind kind, size_t count)
+{
+    struct batch *b = xcalloc(1, sizeof *b + count * sizeof(struct store_op *));
+
+    b->store = s;
+    b->kind = kind;
+    b->count = count;
+    b->next = s->under_way;
+    b->link = &s->under_way;
+    if (b->next)
+        b->next->link = &b->next;
+    s->under_way = b;
+    return b;
+}
+
+static void batch_close(struct batch *b)
+{
+    *b->link = b->next;
+    if (b->next)
+        b->next->link = b->link;
+    free(b);
+}
+
+/* Put the operations back in front, in their order. */
+static void repeat_all(struct batch *b, bool alone)
+{
+    for (size_t i = b->count; i > 0; i--) {
+        struct store_op *op = b->ops[i - 1];
+        if (!op)
+            continue;
+        op->is_alone = op->is_alone || alone;
+        prepend(&b->store->waiting[b->kind], op);
+    }
+}
+
+/* Redis cannot do it now: who has a deadline is told at once, the others try again a little later. */
+static void hold_all(struct batch *b)
+{
+    for (size_t i = b->count; i > 0; i--) {
+        struct store_op *op = b->ops[i - 1];
+        if (!op)
+            continue;
+        if (op->deadline_mono_ms != 0)
+            answer(op, ERR_UNAVAILABLE);
+        else
+            prepend(&b->store->waiting[b->kind], op);
+    }
+    b->store->hold_until_mono_ms[b->kind] = clock_mono_ms() + HOLD_MS;
+}
+
+static void finish_stats(struct batch *b, const struct store *s)
+{
+    struct store_op *op = b->ops[0];
+
+    if (!op || op->err != ERR_OK)
+        return;
+    op->stats->rtt_us = clock_mono_us() - b->sent_mono_us;
+    op->stats->used_memory_bytes = s->used_memory_bytes;
+    strncpy(op->stats->redis_version, conn_redis_version(s->conn), sizeof op->stats->redis_version - 1);
+}
+
+static void finish_all(struct batch *b, const redisReply *reply)
+{
+    struct store *s = b->store;
+    int64_t due;
+
+    if (batch_read(b->kind, b->ops, b->count, reply, &due) != ERR_OK) {
+        LOG_ERROR("store.odd_reply", "kind=%d", (int)b->kind);
+        conn_drop(s->conn, "an odd reply");
+        hold_all(b);
+        return;
+    }
+    if (b->kind == STORE_STATS)
+        finish_stats(b, s);
+    if (due >= 0 && s->opts.on_scheduled)
+        s->opts.on_scheduled(s->opts.on_scheduled_ctx, due);
+    for (size_t i = 0; i < b->count; i++)
+        if (b->ops[i])
+            b->ops[i]->done(b->ops[i]);
+}
+
+static void on_batch(void *ctx, const redisReply *reply)
+{
+    struct batch *b = ctx;
+
+    switch (reply ? conn_judge(b->store->conn, reply) : CONN_REPEAT) {
+    case CONN_FINE:
+        finish_all(b, reply);
+        break;
+    case CONN_REPEAT:
+        repeat_all(b, false);
+        break;
+    case CONN_WAIT:
+        hold_all(b);
+        break;
+    case CONN_FAILED:
+        /* One bad record fails the whole call: each goes alone next, and alone it fails by itself. */
+        if (b->count > 1)
+            repeat_all(b, true);
+        else
+            hold_all(b);
+        break;
+    }
+    batch_close(b);
+}
+
+/* --------------------------------------------------------------- sending */
+
+/* How many of the waiting operations make up the next call. */
+static size_t next_count(const struct op_list *l, enum store_kind kind)
+{
+    bool is_single = kind == STORE_RENEW || kind == STORE_STATS || kind == STORE_PROBE;
+    size_t max = is_single ? 1 : STORE_CALL_MAX;
+    size_t count = 0, bytes = 0;
+
+    for (struct store_op *op = l->first; op && count < max; op = op->node.next ? op_of(op->node.next) : NULL) {
+        bytes += batch_weight(op);
+        if (count > 0 && (op->is_alone || bytes > CALL_BYTES_MAX))
+            break;
+        count++;
+        if (op->is_alone)
+            break;
+    }
+    return count;
+}
+
+static bool send_batch(struct store *s, enum store_kind kind)
+{
+    size_t count = next_count(&s->waiting[kind], kind);
+    struct batch *b = batch_open(s, kind, count);
+    enum script script;
+    bool has_script = batch_script(kind, &script);
+
+    for (size_t i = 0; i < count; i++)
+        b->ops[i] = take_first(&s->waiting[kind]);
+    batch_build(&s->call, &s->scratch, &s->keys, has_script ? conn_sha(s->conn, script) : NULL, kind, b->ops, count);
+    b->sent_mono_us = clock_mono_us();
+    if (!conn_send(s->conn, &s->call, REPLY_TIMEOUT_MS, on_batch, b)) {
+        repeat_all(b, false);
+        batch_close(b);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        b->ops[i]->was_sent = true;
+    return true;
+}
+
+static void on_memory(void *ctx, const redisReply *reply)
+{
+    struct store *s = ctx;
+    const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "used_memory:") : NULL;
+    int64_t bytes;
+
+    if (at) {
+        at += strlen("used_memory:");
+        if (parse_int64(at, strspn(at, "0123456789"), &bytes))
+            s->used_memory_bytes = bytes;
+    }
+}
+
+/* Asked in front of the statistics, so that its answer is there when theirs comes. */
+static bool send_memory(struct store *s)
+{
+    call_begin(&s->call);
+    call_add_str(&s->call, "INFO");
+    call_add_str(&s->call, "memory");
+    call_seal(&s->call);
+    return conn_send(s->conn, &s->call, REPLY_TIMEOUT_MS, on_memory, s);
+}
+
+static void send_group(struct store *s)
+{
+    int64_t now = clock_mono_ms();
+
+    if (s->under_way || !conn_is_up(s->conn))
+        return;
+    for (int kind = 0; kind < STORE_KIND_COUNT; kind++) {
+        if (!s->waiting[kind].first || now < s->hold_until_mono_ms[kind])
+            continue;
+        if (kind == STORE_STATS && !send_memory(s))
+            return;
+        for (int i = 0; i < CALLS_PER_GROUP && s->waiting[kind].first; i++)
+            if (!send_batch(s, (enum store_kind)kind))
+                return;
+    }
+}
+
+/* -------------------------------------------------------------- deadlines */
+
+static bool is_late(const struct store_op *op, int64_t now)
+{
+    return op->deadline_mono_ms != 0 && now >= op->deadline_mono_ms;
+}
+
+static void expire_waiting(struct op_list *l, int64_t now)
+{
+    struct op_list kept = {NULL, NULL};
+
+    while (l->first) {
+        struct store_op *op = take_first(l);
+        if (is_late(op, now))
+            answer(op, ERR_UNAVAILABLE);
+        else
+            append(&kept, op);
+    }
+    *l = kept;
+}
+
+static void expire_under_way(struct store *s, int64_t now)
+{
+    for (struct batch *b = s->under_way; b; b = b->next) {
+        for (size_t i = 0; i < b->count; i++) {
+            if (b->ops[i] && is_late(b->ops[i], now)) {
+                answer(b->ops[i], ERR_UNAVAILABLE);
+                b->ops[i] = NULL;
+            }
+        }
+    }
+}
+
+static void look_at_deadlines(struct store *s)
+{
+    int64_t now = clock_mono_ms();
+
+    if (now < s->next_look_mono_ms)
+        return;
+    s->next_look_mono_ms = now + DEADLINE_LOOK_MS;
+    for (int kind = 0; kind < STORE_KIND_COUNT; kind++)
+        expire_waiting(&s->waiting[kind], now);
+    expire_under_way(s, now);
+}
+
+static bool has_work(const struct store *s)
+{
+    if (s->under_way)
+        return true;
+    for (int kind = 0; kind < STORE_KIND_COUNT; kind++)
+        if (s->waiting[kind].first)
+            return true;
+    return false;
+}
+
+/* ----------------------------------------------------------------- thread */
+
+static void read_inbox(struct store *s)
+{
+    for (struct queue_node *n = queue_take_all(s->inbox), *next; n; n = next) {
+        struct store_op *op = op_of(n);
+        next = n->next;
+        append(&s->waiting[op->kind], op);
+    }
+}
+
+static void on_inbox(void *ctx, int fd, unsigned events)
+{
+    (void)fd;
+    (void)events;
+    read_inbox(ctx);
+}
+
+static void on_up(void *ctx)
+{
+    atomic_store(&((struct store *)ctx)->is_up, true);
+}
+
+static void on_down(void *ctx)
+{
+    atomic_store(&((struct store *)ctx)->is_up, false);
+}
+
+static void run(void *ctx)
+{
+    struct store *s = ctx;
+
+    while (!atomic_load(&s->is_stopping)) {
+        int64_t wait_ms = conn_tick(s->conn);
+        if (has_work(s) && wait_ms > DEADLINE_LOOK_MS)
+            wait_ms = DEADLINE_LOOK_MS;
+        loop_turn(s->loop, wait_ms * 1000);
+        look_at_deadlines(s);
+        send_group(s);
+    }
+}
+
+enum err store_create(const struct store_opts *opts, struct store **out)
+{
+    struct store *s = xcalloc(1, sizeof *s);
+    struct conn_opts conn = {
+        .redis = &s->opts.redis, .keys = &s->keys, .name = "store", .on_up = on_up, .on_down = on_down, .ctx = s};
+    enum err err;
+
+    *out = NULL;
+    s->opts = *opts;
+    keys_init(&s->keys, opts->redis.prefix, 0);
+    s->loop = loop_create();
+    s->inbox = queue_create();
+    loop_set(s->loop, queue_fd(s->inbox), LOOP_READ, on_inbox, s);
+    call_init(&s->call);
+    buf_init(&s->scratch, (size_t)64 << 20);
+    conn.loop = s->loop;
+    s->conn = conn_create(&conn);
+    err = thread_start("store", run, s, &s->thread);
+    if (err != ERR_OK) {
+        store_destroy(&s);
+        return err;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+static void answer_everything(struct store *s)
+{
+    read_inbox(s);
+    for (int kind = 0; kind < STORE_KIND_COUNT; kind++)
+        while (s->waiting[kind].first)
+            answer(take_first(&s->waiting[kind]), ERR_UNAVAILABLE);
+}
+
+void store_destroy(struct store **store)
+{
+    struct store *s = *store;
+
+    if (!s)
+        return;
+    *store = NULL;
+    atomic_store(&s->is_stopping, true);
+    loop_wake(s->loop);
+    thread_join(&s->thread);
+    conn_destroy(&s->conn); /* what was under way comes back to the waiting lists */
+    answer_everything(s);
+    call_deinit(&s->call);
+    buf_deinit(&s->scratch);
+    queue_destroy(&s->inbox);
+    loop_destroy(&s->loop);
+    keys_deinit(&s->keys);
+    free(s);
+}
+
+void store_submit(struct store *s, struct store_op *op)
+{
+    queue_push(s->inbox, &op->node);
+}
+
+void store_submit_chain(struct store *s, struct store_op *first, struct store_op *last)
+{
+    queue_push_chain(s->inbox, &first->node, &last->node);
+}
+
+bool store_is_up(const struct store *s)
+{
+    return atomic_load(&s->is_up);
+}
