@@ -64,7 +64,8 @@ Test(delivery, the_request_carries_the_contracts_headers)
 
 Test(delivery, no_header_is_sent_twice)
 {
-    post("once", "/once", ",\"payload\":1,\"headers\":{\"content-type\":\"text/x\",\"user-agent\":\"me\",\"ACCEPT\":\"a/b\"}");
+    post("once", "/once",
+         ",\"payload\":1,\"headers\":{\"content-type\":\"text/x\",\"user-agent\":\"me\",\"ACCEPT\":\"a/b\"}");
     const struct sink_request *r = sink_wait(w->sink, "/once", 1, ARRIVE_MS);
 
     cr_expect_eq(json_array_size(r->raw_names), json_object_size(r->headers), "%s", r->head);
@@ -176,8 +177,7 @@ Test(delivery, every_attempt_is_signed_by_every_secret)
     static const char *const env[] = {"DUEPOST_SIGNING_SECRET=whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1u,"
                                       "whsec_TkVXTkVXTkVXTkVXTkVXTkVXTkVXTkVXTkVXTkVXTkU=",
                                       NULL};
-    struct gateway *g =
-        gateway_start(&(struct gateway_opts){.redis = redis_fixture_url(w->redis), .env = env});
+    struct gateway *g = gateway_start(&(struct gateway_opts){.redis = redis_fixture_url(w->redis), .env = env});
 
     gateway_stop(w->gateway); /* only the one with secrets is left */
     SINK_SCRIPT(w->sink, "/signed", {.status = 500}, {.status = 200});
@@ -233,7 +233,8 @@ Test(delivery, backoff_grows_and_attempts_end_in_dead)
     cr_expect_eq(json_integer_at(task, "max_attempts"), 4);
     cr_assert_eq(sink_count(w->sink, "/down"), 4);
     for (size_t n = 2; n <= 4; n++) {
-        int64_t gap_us = sink_wait(w->sink, "/down", n, 1)->arrived_us - sink_wait(w->sink, "/down", n - 1, 1)->arrived_us;
+        int64_t gap_us =
+            sink_wait(w->sink, "/down", n, 1)->arrived_us - sink_wait(w->sink, "/down", n - 1, 1)->arrived_us;
         cr_expect_geq(gap_us, gaps_ms[n - 2] * 1000, "attempt %zu came after %lld us", n, (long long)gap_us);
     }
 }
@@ -253,7 +254,8 @@ Test(delivery, retry_after_moves_the_next_attempt_later_but_never_earlier)
     SINK_SCRIPT(w->sink, "/later", {.status = 429, .headers = "Retry-After: 1\r\n"}, {.status = 200});
     SINK_SCRIPT(w->sink, "/sooner", {.status = 503, .headers = "Retry-After: 0\r\n"}, {.status = 200});
     SINK_SCRIPT(w->sink, "/day", {.status = 503, .headers = "Retry-After: 9999999999\r\n"}, {.status = 200});
-    SINK_SCRIPT(w->sink, "/twice", {.status = 503, .headers = "Retry-After: 60\r\nRetry-After: 60\r\n"}, {.status = 200});
+    SINK_SCRIPT(w->sink, "/twice", {.status = 503, .headers = "Retry-After: 60\r\nRetry-After: 60\r\n"},
+                {.status = 200});
     SINK_SCRIPT(w->sink, "/nonsense", {.status = 503, .headers = "Retry-After: 4.5\r\n"}, {.status = 200});
     post("later", "/later", ",\"retry\":{\"schedule\":[1]}");
     post("sooner", "/sooner", ",\"retry\":{\"schedule\":[\"300ms\"]}");
@@ -265,7 +267,8 @@ Test(delivery, retry_after_moves_the_next_attempt_later_but_never_earlier)
     task_reaches(w->api, "twice", "delivered", ARRIVE_MS);
     task_reaches(w->api, "nonsense", "delivered", ARRIVE_MS);
     int64_t later_us = sink_wait(w->sink, "/later", 2, 1)->arrived_us - sink_wait(w->sink, "/later", 1, 1)->arrived_us;
-    int64_t sooner_us = sink_wait(w->sink, "/sooner", 2, 1)->arrived_us - sink_wait(w->sink, "/sooner", 1, 1)->arrived_us;
+    int64_t sooner_us =
+        sink_wait(w->sink, "/sooner", 2, 1)->arrived_us - sink_wait(w->sink, "/sooner", 1, 1)->arrived_us;
 
     cr_expect_geq(later_us, 1000000);
     cr_expect_geq(sooner_us, 300000);
@@ -315,7 +318,8 @@ Test(delivery, every_2xx_is_delivered_whatever_follows_its_head)
                  {200, "/cookie", "Set-Cookie: a=b\r\nRetry-After: 60\r\n"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        SINK_SCRIPT(w->sink, cases[i].path, {.status = cases[i].status, .headers = cases[i].headers, .body = "not gzip"});
+        SINK_SCRIPT(w->sink, cases[i].path,
+                    {.status = cases[i].status, .headers = cases[i].headers, .body = "not gzip"});
         post(cases[i].path + 1, cases[i].path, "");
         json_t *task = task_reaches(w->api, cases[i].path + 1, "delivered", ARRIVE_MS);
         cr_expect_eq(json_integer_at(task, "last_attempt.status"), cases[i].status);

@@ -276,8 +276,8 @@ Test(requests, deep_nesting_is_refused_and_harms_nothing)
 
 Test(requests, duplicates_and_nul_inside_a_payload_pass)
 {
-    const struct reply *r = client_post_task(
-        w->api, "{\"url\":\"%s\",\"payload\":{\"a\":1,\"a\":\"x\\u0000y\"}}", sink_url(w->sink, "/dup"));
+    const struct reply *r = client_post_task(w->api, "{\"url\":\"%s\",\"payload\":{\"a\":1,\"a\":\"x\\u0000y\"}}",
+                                             sink_url(w->sink, "/dup"));
 
     cr_assert_eq(r->status, 201, "%d %s", r->status, r->body);
     const struct sink_request *request = sink_wait(w->sink, "/dup", 1, 10000);
@@ -312,11 +312,10 @@ Test(requests, only_json_is_taken)
 Test(requests, a_compressed_body_is_refused)
 {
     static const char *const headers[] = {"Content-Encoding: gzip", NULL};
-    const struct reply *r =
-        client_request(w->api, &(struct client_request){.method = "POST",
-                                                        .path = "/tasks",
-                                                        .headers = headers,
-                                                        .body = "{\"url\":\"http://127.0.0.1:9/\"}"});
+    const struct reply *r = client_request(
+        w->api,
+        &(struct client_request){
+            .method = "POST", .path = "/tasks", .headers = headers, .body = "{\"url\":\"http://127.0.0.1:9/\"}"});
 
     expect_problem(r, 415, "unsupported_media_type");
     expect_nothing_stored();
@@ -352,9 +351,9 @@ Test(requests, an_unknown_path_is_404_and_a_wrong_method_is_405_with_allow)
     static const struct {
         const char *method, *path;
         int status;
-    } cases[] = {{"GET", "/", 404},           {"GET", "/task", 404},      {"GET", "/tasks/a/b/c", 404},
-                 {"PUT", "/tasks", 405},      {"POST", "/tasks/a", 405},  {"DELETE", "/stats", 405},
-                 {"POST", "/healthz", 405},   {"post", "/tasks", 405},    {"PUT", "/openapi.yaml", 405}};
+    } cases[] = {{"GET", "/", 404},         {"GET", "/task", 404},     {"GET", "/tasks/a/b/c", 404},
+                 {"PUT", "/tasks", 405},    {"POST", "/tasks/a", 405}, {"DELETE", "/stats", 405},
+                 {"POST", "/healthz", 405}, {"post", "/tasks", 405},   {"PUT", "/openapi.yaml", 405}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct reply *r =

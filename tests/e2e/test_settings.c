@@ -230,10 +230,10 @@ Test(settings, variables_that_kubernetes_sets_and_empty_ones_are_passed_over)
 Test(settings, help_names_every_setting_and_version_the_version)
 {
     static const char *const names[] = {
-        "--listen",      "--redis",         "--redis-file",  "--data-dir",   "--token-file", "--signing-secret-file",
-        "--allow-net",   "--threads",       "--concurrency", "--max-body",   "--prefix",     "--ca-file",
-        "--claim-idle",  "--drain-timeout", "--log-level",   "--log-format", "--config",     "--no-auth",
-        "--print-config", "--version",      "receive",       "healthcheck",  "DUEPOST_"};
+        "--listen",       "--redis",         "--redis-file",  "--data-dir",   "--token-file", "--signing-secret-file",
+        "--allow-net",    "--threads",       "--concurrency", "--max-body",   "--prefix",     "--ca-file",
+        "--claim-idle",   "--drain-timeout", "--log-level",   "--log-format", "--config",     "--no-auth",
+        "--print-config", "--version",       "receive",       "healthcheck",  "DUEPOST_"};
     static const char *const help[] = {"--help", NULL}, *const version[] = {"--version", NULL};
     const char *text = printed(help, NULL);
 
@@ -290,7 +290,8 @@ Test(settings, a_config_file_alone_is_enough)
     char *text = NULL;
 
     redis = redis_fixture_create(false);
-    cr_assert(asprintf(&text, "{\"redis\": \"%s\", \"threads\": 1, \"concurrency\": 32}", redis_fixture_url(redis)) > 0);
+    cr_assert(asprintf(&text, "{\"redis\": \"%s\", \"threads\": 1, \"concurrency\": 32}", redis_fixture_url(redis)) >
+              0);
     char *file = tmpdir_write(dir, "config.json", text);
     const char *const args[] = {"--config", file, NULL};
     gateway = gateway_start(&(struct gateway_opts){.args = args});

@@ -40,8 +40,8 @@ TestSuite(shutdown, .init = setup, .fini = teardown, .timeout = 300);
 
 static void post(struct gateway *g, const char *id, const char *path, int delay_ms)
 {
-    const struct reply *r = client_post_task(g->api, "{\"id\":\"%s\",\"url\":\"%s\",\"delay\":%d,\"timeout\":\"1m\"}", id,
-                                             sink_url(sink, path), delay_ms);
+    const struct reply *r = client_post_task(g->api, "{\"id\":\"%s\",\"url\":\"%s\",\"delay\":%d,\"timeout\":\"1m\"}",
+                                             id, sink_url(sink, path), delay_ms);
 
     cr_assert_eq(r->status, 201, "%d %s", r->status, r->body);
 }
@@ -89,7 +89,8 @@ Test(shutdown, what_does_not_end_within_drain_timeout_is_given_back)
     int64_t before_ms = wait_mono_ms();
     second = gateway_run(redis_fixture_url(redis), NULL);
     sink_wait(sink, "/hang", 2, ARRIVE_MS);
-    cr_expect_lt(wait_mono_ms() - before_ms, wait_scaled_ms(10000), "it waited for claim-idle instead of being given back");
+    cr_expect_lt(wait_mono_ms() - before_ms, wait_scaled_ms(10000),
+                 "it waited for claim-idle instead of being given back");
     task_reaches(second->api, "hang", "delivered", ARRIVE_MS);
     cr_assert_eq(json_integer_at(client_get(second->api, "/stats")->json, "totals.recovered"), 0);
 }
@@ -148,7 +149,8 @@ Test(shutdown, a_signal_at_any_moment_of_the_start_is_honoured)
 {
     for (int after_ms = 0; after_ms < 100; after_ms += 7) {
         char *binary = gateway_binary();
-        const char *const argv[] = {binary, "serve", "--listen", "127.0.0.1:0", "--redis", redis_fixture_url(redis), NULL};
+        const char *const argv[] = {binary, "serve", "--listen", "127.0.0.1:0", "--redis", redis_fixture_url(redis),
+                                    NULL};
         const struct timespec pause = {.tv_nsec = after_ms * 1000000L};
         struct proc *p = proc_start(argv, NULL, NULL);
         nanosleep(&pause, NULL); /* the moment is the case */
@@ -176,7 +178,8 @@ Test(shutdown, open_connections_do_not_hold_it_up)
 {
     enum { CLIENTS = 20 };
     static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
-    static const char half[] = "POST /tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{";
+    static const char half[] =
+        "POST /tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{";
     int fds[CLIENTS];
 
     for (int i = 0; i < CLIENTS; i++) {

@@ -37,8 +37,8 @@ static json_t *create(const char *body)
 /* A task `id` for the receiver's `path` that has had its only attempt, or is about to have it. */
 static void create_one_shot(const char *id, const char *path)
 {
-    const struct reply *r = client_post_task(w->api, "{\"id\":\"%s\",\"url\":\"%s\",\"retry\":{\"max_attempts\":1}}", id,
-                                             sink_url(w->sink, path));
+    const struct reply *r = client_post_task(w->api, "{\"id\":\"%s\",\"url\":\"%s\",\"retry\":{\"max_attempts\":1}}",
+                                             id, sink_url(w->sink, path));
 
     cr_assert_eq(r->status, 201, "%d %s", r->status, r->body);
 }
@@ -197,7 +197,7 @@ Test(tasks, a_delay_may_be_written_in_every_documented_form)
         const char *member;
         int64_t ms;
     } forms[] = {
-        {"250", 250},          {"\"250ms\"", 250}, {"\"30s\"", 30000},          {"\"15m\"", 900000},
+        {"250", 250},           {"\"250ms\"", 250}, {"\"30s\"", 30000},         {"\"15m\"", 900000},
         {"\"1h30m\"", 5400000}, {"0", 0},           {"\"7d\"", 7LL * 86400000}, {"\"3653d\"", 3653LL * 86400000},
     };
 
@@ -225,8 +225,8 @@ Test(tasks, a_past_time_means_now_and_the_answer_shows_now)
 
 Test(tasks, a_delivered_task_shows_its_attempt_and_drops_its_payload)
 {
-    const struct reply *r = client_post_task(
-        w->api, "{\"id\":\"done\",\"url\":\"%s\",\"payload\":{\"secret\":1}}", sink_url(w->sink, "/done"));
+    const struct reply *r = client_post_task(w->api, "{\"id\":\"done\",\"url\":\"%s\",\"payload\":{\"secret\":1}}",
+                                             sink_url(w->sink, "/done"));
 
     cr_assert_eq(r->status, 201);
     json_t *task = task_reaches(w->api, "done", "delivered", ARRIVE_MS);
@@ -244,7 +244,8 @@ Test(tasks, a_dead_task_keeps_its_payload_and_says_why)
 {
     SINK_SCRIPT(w->sink, "/bad", {.status = 500, .body = "out of paper"});
     const struct reply *r = client_post_task(
-        w->api, "{\"id\":\"dead\",\"url\":\"%s\",\"payload\":[7],\"retry\":{\"max_attempts\":2,\"initial\":1,\"max\":1}}",
+        w->api,
+        "{\"id\":\"dead\",\"url\":\"%s\",\"payload\":[7],\"retry\":{\"max_attempts\":2,\"initial\":1,\"max\":1}}",
         sink_url(w->sink, "/bad"));
 
     cr_assert_eq(r->status, 201);
@@ -319,9 +320,8 @@ Test(tasks, delete_of_a_task_under_way_lets_the_attempt_finish_as_delivered)
 Test(tasks, delete_of_a_task_under_way_allows_no_retry)
 {
     SINK_SCRIPT(w->sink, "/held", {.status = 500, .is_held = true});
-    const struct reply *r =
-        client_post_task(w->api, "{\"id\":\"held\",\"url\":\"%s\",\"retry\":{\"initial\":1,\"max\":1}}",
-                         sink_url(w->sink, "/held"));
+    const struct reply *r = client_post_task(
+        w->api, "{\"id\":\"held\",\"url\":\"%s\",\"retry\":{\"initial\":1,\"max\":1}}", sink_url(w->sink, "/held"));
 
     cr_assert_eq(r->status, 201);
     sink_wait(w->sink, "/held", 1, ARRIVE_MS);
@@ -375,8 +375,8 @@ Test(tasks, delete_races_with_the_due_moment_and_the_answer_is_the_truth)
         char path[16], id[16];
         (void)snprintf(path, sizeof(path), "/race/%d", i);
         (void)snprintf(id, sizeof(id), "race-%d", i);
-        const struct reply *r = client_post_task(w->api, "{\"id\":\"%s\",\"url\":\"%s\",\"delay\":%d}", id,
-                                                 sink_url(w->sink, path), i % 5);
+        const struct reply *r =
+            client_post_task(w->api, "{\"id\":\"%s\",\"url\":\"%s\",\"delay\":%d}", id, sink_url(w->sink, path), i % 5);
         cr_assert_eq(r->status, 201);
         r = client_delete_task(w->api, id);
         is_cancelled[i] = r->status == 204;

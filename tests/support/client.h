@@ -10,20 +10,20 @@ struct client;
 
 /* An answer; borrowed, valid until the client is destroyed. */
 struct reply {
-    int status;         /* 0: no answer came */
-    char *body;         /* NUL-terminated */
+    int status; /* 0: no answer came */
+    char *body; /* NUL-terminated */
     size_t body_bytes;
-    json_t *json;       /* NULL when the body is not JSON */
-    json_t *headers;    /* an object: names in lower case -> value */
+    json_t *json;    /* NULL when the body is not JSON */
+    json_t *headers; /* an object: names in lower case -> value */
     long duration_ms;
 };
 
 struct client_request {
     const char *method;
     const char *path;
-    const char *body;               /* NULL: none */
-    const char *content_type;       /* NULL: application/json when there is a body */
-    const char *const *headers;     /* "Name: value", NULL ends; may be NULL */
+    const char *body;           /* NULL: none */
+    const char *content_type;   /* NULL: application/json when there is a body */
+    const char *const *headers; /* "Name: value", NULL ends; may be NULL */
 };
 
 struct client *client_create(const char *base_url);

@@ -13,7 +13,7 @@ char *gateway_binary(void);
 
 struct gateway {
     struct proc *proc;
-    char *url;          /* "http://127.0.0.1:PORT" */
+    char *url; /* "http://127.0.0.1:PORT" */
     struct client *api;
 };
 

@@ -11,7 +11,8 @@ static json_t *step(json_t *value, const char *name, size_t n)
         return json_array_get(value, strtoul(name, NULL, 10));
     const char *key;
     json_t *member;
-    json_object_foreach (value, key, member) {
+    json_object_foreach(value, key, member)
+    {
         if (strlen(key) == n && strncmp(key, name, n) == 0)
             return member;
     }

@@ -15,7 +15,7 @@
 struct proc {
     pid_t pid;
     bool has_ended;
-    int status; /* of waitpid, once it has ended */
+    int status;         /* of waitpid, once it has ended */
     int out_fd, err_fd; /* unlinked files */
     char *text;         /* what proc_stdout or proc_stderr gave last */
 };

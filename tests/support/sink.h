@@ -22,10 +22,10 @@ struct sink_answer {
 struct sink_request {
     char *method;
     char *target;
-    char *head;         /* as it came, with the request line and the empty line */
-    json_t *headers;    /* an object: names in lower case -> value */
-    json_t *raw_names;  /* an array of the names as they came, repeats included */
-    char *body;         /* NUL-terminated */
+    char *head;        /* as it came, with the request line and the empty line */
+    json_t *headers;   /* an object: names in lower case -> value */
+    json_t *raw_names; /* an array of the names as they came, repeats included */
+    char *body;        /* NUL-terminated */
     size_t body_bytes;
     int64_t arrived_us; /* Unix time of its first byte */
 };
@@ -40,8 +40,8 @@ const char *sink_url(struct sink *s, const char *path);
 
 /* The n-th request to `path` gets the n-th answer; the last one repeats. Strings are borrowed for good. */
 void sink_script(struct sink *s, const char *path, const struct sink_answer *answers, size_t count);
-#define SINK_SCRIPT(s, path, ...)                                                                                      \
-    sink_script(s, path, (const struct sink_answer[]){__VA_ARGS__},                                                    \
+#define SINK_SCRIPT(s, path, ...)                                   \
+    sink_script(s, path, (const struct sink_answer[]){__VA_ARGS__}, \
                 sizeof((const struct sink_answer[]){__VA_ARGS__}) / sizeof(struct sink_answer))
 
 /* Let everything that is held, now and later, be answered. */

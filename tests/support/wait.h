@@ -19,8 +19,8 @@ void wait_tick(int64_t deadline_mono_ms, const char *where, const char *what);
 #define WAIT_STRING(x) WAIT_STRING_(x)
 
 /* Evaluate `cond` again and again until it holds; fail the test after `ms` (scaled). */
-#define WAIT_UNTIL(cond, ms)                                                                                           \
-    for (int64_t wait_end_ = wait_mono_ms() + wait_scaled_ms(ms); !(cond);)                                            \
+#define WAIT_UNTIL(cond, ms)                                                \
+    for (int64_t wait_end_ = wait_mono_ms() + wait_scaled_ms(ms); !(cond);) \
     wait_tick(wait_end_, __FILE__ ":" WAIT_STRING(__LINE__), #cond)
 
 #endif
