@@ -85,6 +85,13 @@ calls=$(grep -nE "(^|[^A-Za-z0-9_])($banned)\\(" $sources | grep -vE '^[^:]*:[0-
 [ -z "$calls" ] || find_fault "$calls
 ^ banned calls"
 
+# Mutable statics: only what the whole process shares by nature (log, metrics, clock), and limits on log lines.
+# shellcheck disable=SC2046
+statics=$(grep -nE '^[[:space:]]*static [^()]*(;|=)' $(echo "$sources" | grep -vE '^src/base/(log|metrics|clock)\.c$') |
+    grep -vE 'static (const|inline|_Thread_local|struct log_limit) |\*const ')
+[ -z "$statics" ] || find_fault "$statics
+^ mutable statics"
+
 # Length: functions up to 80 lines, files up to 500. A function's body is what stands between braces in column one.
 # shellcheck disable=SC2046
 long=$(awk '
