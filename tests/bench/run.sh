@@ -1,0 +1,232 @@
+#!/usr/bin/env bash
+# `make bench`: how fast this machine creates and delivers tasks, and how late they are. See tests/bench/README.md.
+#
+# Every part has a fresh redis-server (unix socket, no persistence), a fresh gateway and a fresh receiver, all of them
+# started here and ended here. The seconds of each part can be set: CREATE_S, LOAD_S, SUSTAIN_S, STEADY_S, IDLE_S.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+DUEPOST_BIN=${DUEPOST_BIN:-build/release/duepost}
+CREATE_S=${CREATE_S:-10}
+LOAD_S=${LOAD_S:-4}
+SUSTAIN_S=${SUSTAIN_S:-70}
+STEADY_S=${STEADY_S:-25}
+STEADY_RATE=${STEADY_RATE:-1000}
+IDLE_S=${IDLE_S:-5}
+
+work=$(mktemp -d /tmp/duepost-bench-XXXXXX)
+pids=()
+stop_all() {
+    local pid
+    for pid in ${pids[@]+"${pids[@]}"}; do kill "$pid" 2>/dev/null || true; done
+    for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null || true; done
+    pids=()
+}
+trap 'stop_all; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+say() { printf '%s\n' "$*"; }
+die() { say "bench: $*" >&2; exit 1; }
+# Arithmetic with decimals: calc EXPRESSION DIGITS
+calc() { awk "BEGIN { printf \"%.${2}f\", $1 }"; }
+# A number of a flat JSON object on stdin: field NAME
+field() { sed -n "s/.*\"$1\":\([-0-9.]*\).*/\1/p"; }
+# Wait for a condition with a deadline: until_true SECONDS COMMAND...
+until_true() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || die "not in time: $*"
+        sleep 0.05
+    done
+}
+
+# --- the parts --------------------------------------------------------------------------------------------------
+
+redis() { redis-cli -s "$work/redis.sock" "$@"; }
+redis_answers() { [ "$(redis ping 2>/dev/null)" = PONG ]; }
+start_redis() {
+    redis-server --port 0 --unixsocket "$work/redis.sock" --dir "$work" --save '' --appendonly no >"$work/redis.log" &
+    pids+=($!)
+    until_true 10 redis_answers
+}
+start_sink() {
+    : >"$work/sink.port"
+    "$work/sink" >"$work/sink.port" &
+    pids+=($!)
+    until_true 10 test -s "$work/sink.port"
+    sink=http://127.0.0.1:$(cat "$work/sink.port")
+}
+start_gateway() {
+    env -u DUEPOST_BIN "$DUEPOST_BIN" serve --listen 127.0.0.1:0 --redis "unix://$work/redis.sock" \
+        --allow-net 127.0.0.0/8 >"$work/gateway.out" 2>"$work/gateway.err" &
+    gateway_pid=$!
+    pids+=($!)
+    until_true 10 grep -q '^duepost: ready on' "$work/gateway.out"
+    gateway=$(sed -n 's/^duepost: ready on //p' "$work/gateway.out")
+}
+start_all() {
+    stop_all
+    start_redis
+    start_sink
+    start_gateway
+}
+report() { curl -sS --noproxy '*' "$sink/report"; }
+received() { report | field count; }
+has_received() { [ "$(received)" -ge "$1" ]; }
+# Create tasks for so many seconds: load SECONDS WHEN; sets created, create_rate and refused.
+load() {
+    local line
+    line=$(BENCH_URL=$sink/hook BENCH_WHEN=$2 wrk -t1 -c64 "-d${1}s" -s tests/bench/create.lua "$gateway" |
+        sed -n 's/^BENCH //p')
+    created=$(redis hget 'duepost{0}:totals' created)
+    create_rate=$(calc "$(echo "$line" | awk '{ print $1 / $2 }')" 0)
+    refused=$(echo "$line" | awk '{ print $3 }')
+    [ "$refused" -eq 0 ] || say "  $refused requests failed"
+}
+commands() { redis info stats | tr -d '\r' | sed -n 's/^total_commands_processed://p'; }
+private_kib() { awk '/^Private_Dirty:/ { print $2 }' "/proc/$gateway_pid/smaps_rollup"; }
+cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$gateway_pid/stat"; }
+
+# --- what is measured -------------------------------------------------------------------------------------------
+
+measure_idle() {
+    start_all
+    local before ticks
+    sleep 2
+    before=$(commands)
+    ticks=$(cpu_ticks)
+    sleep "$IDLE_S"
+    # The two looks at INFO are not the gateway's.
+    idle_commands=$(calc "($(commands) - $before - 1) / $IDLE_S" 1)
+    idle_cpu=$(calc "($(cpu_ticks) - $ticks) * 100 / $(getconf CLK_TCK) / $IDLE_S" 2)
+    idle_kib=$(private_kib)
+}
+
+# What redis-benchmark reaches with the same script and record size, without any HTTP.
+measure_bare_create() {
+    local record sha keys name
+    start_all
+    record=$(curl -sS --noproxy '*' -H 'Content-Type: application/json' "$gateway/tasks" -d \
+        "{\"id\":\"one\",\"url\":\"$sink/hook\",\"delay\":3600000,\"payload\":{\"order\":4711,\"note\":\"close the unpaid order\"}}" \
+        >/dev/null && redis strlen 'duepost{0}one')
+    [ "$record" -gt 20 ] || die "the record of a task is not where lua/common.lua says"
+    sha=$(cat lua/common.lua lua/create.lua | redis -x script load)
+    keys=()
+    for name in lanes ready totals out busy queues delivered dead cancelled expired workers; do
+        keys+=("bench{0}:$name")
+    done
+    bare_arguments=(EVALSHA "$sha" 12 "${keys[@]}" 'bench{0}b__rand_int__' 'bench{0}' b__rand_int__ +3600000 default
+        "$(printf "%$((record - 20))s" '' | tr ' ' x)")
+    redis "${bare_arguments[@]}" >"$work/bare.out" 2>&1
+    ! grep -q ERR "$work/bare.out" || die "create.lua does not take these arguments: $(cat "$work/bare.out")"
+    bare_rate=$(redis-benchmark -s "$work/redis.sock" -c 64 -n $((CREATE_S * 30000)) -r 1000000000000 --csv \
+        "${bare_arguments[@]}" 2>/dev/null | tr -d '"' | awk -F, 'END { printf "%.0f", $(NF > 2 ? 2 : NF) }')
+}
+
+measure_create() {
+    start_all
+    load "$CREATE_S" '"delay":3600000'
+    create_only_rate=$create_rate
+    create_count=$created
+    record_bytes=$(calc "$(redis info memory | tr -d '\r' | sed -n 's/^used_memory_dataset://p') / $created" 0)
+}
+
+measure_backlog() {
+    local due r
+    start_all
+    due=$(($(date +%s%3N) + (LOAD_S + 3) * 1000))
+    load "$LOAD_S" "\"run_at\":$due"
+    until_true 60 has_received "$created"
+    r=$(report)
+    backlog_count=$created
+    backlog_rate=$(calc "$(echo "$r" | field count) / $(echo "$r" | field span_s)" 0)
+    backlog_repeats=$(echo "$r" | field repeats)
+    backlog_early=$(echo "$r" | field early)
+}
+
+# Create and deliver at once. The rate is what was delivered while the load lasted and until the last had arrived.
+measure_sustained() {
+    local r
+    start_all
+    load 5 ''
+    until_true 60 has_received "$created"
+    memory_before_kib=$(private_kib)
+    curl -sS --noproxy '*' "$sink/reset" >/dev/null
+    local before=$created
+    load "$SUSTAIN_S" ''
+    sustained_create_rate=$create_rate
+    sustained_count=$((created - before))
+    until_true 120 has_received "$sustained_count"
+    r=$(report)
+    sustained_rate=$(calc "$(echo "$r" | field count) / $(echo "$r" | field span_s)" 0)
+    sustained_repeats=$(echo "$r" | field repeats)
+    sleep 2
+    memory_after_kib=$(private_kib)
+}
+
+measure_lateness() {
+    start_all
+    "$work/steady" "${gateway##*:}" "$sink/hook" 500 2 >/dev/null # warm up
+    until_true 10 has_received 1000
+    curl -sS --noproxy '*' "$sink/reset" >/dev/null
+    steady=$("$work/steady" "${gateway##*:}" "$sink/hook" "$STEADY_RATE" "$STEADY_S")
+    until_true 20 has_received "$(echo "$steady" | field accepted)"
+    late=$(report)
+}
+
+# --- the run ----------------------------------------------------------------------------------------------------
+
+[ -x "$DUEPOST_BIN" ] || die "no gateway at $DUEPOST_BIN: run make first"
+for tool in redis-server redis-cli redis-benchmark wrk curl; do
+    command -v $tool >/dev/null || die "$tool is missing: run make deps-gates"
+done
+for program in sink steady; do
+    ${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -o "$work/$program" "tests/bench/$program.c"
+done
+
+cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+kernel=$(uname -sr)
+redis_version=$(redis-server --version | sed 's/.*v=\([0-9.]*\).*/\1/')
+version=$(env -u DUEPOST_BIN "$DUEPOST_BIN" --version)
+wrk_version=$( (wrk -v 2>&1 || true) | sed -n '1s/^wrk \([^ ]*\).*/\1/p')
+say "machine   ${cpu:-unknown}, $(nproc) cores shared by client, gateway, Redis and receiver; $kernel"
+say "versions  $version, Redis $redis_version, wrk $wrk_version"
+say ""
+
+measure_idle
+measure_bare_create
+measure_create
+measure_backlog
+measure_sustained
+measure_lateness
+stop_all
+
+row() { printf '%-44s %14s   %s\n' "$1" "$2" "$3"; }
+row "what" "reached" "goal"
+row "create, one a request" "$create_only_rate /s" "30000 /s"
+row "  redis-benchmark, same script, no HTTP" "$bare_rate /s" ""
+row "  share of it" "$(calc "$create_only_rate / $bare_rate" 2)" "0.70"
+row "deliver a backlog of $backlog_count" "$backlog_rate /s" "15000 /s"
+row "create and deliver at once, $sustained_count tasks" "$sustained_rate /s" "12000 /s"
+row "lateness at $STEADY_RATE/s: p50" "$(echo "$late" | field p50) ms" "1 ms"
+row "  p99" "$(echo "$late" | field p99) ms" "5 ms"
+row "  p99.9, worst" "$(echo "$late" | field p999), $(echo "$late" | field max) ms" ""
+row "  early" "$(echo "$late" | field early)" "0"
+row "repeats (backlog, at once, steady)" "$backlog_repeats, $sustained_repeats, $(echo "$late" | field repeats)" "0"
+row "gateway memory when idle (Private_Dirty)" "$idle_kib KiB" "10240 KiB"
+row "  before and after $sustained_count tasks" "$memory_before_kib, $memory_after_kib KiB" "no growth"
+row "Redis commands when idle" "$idle_commands /s" "near 0"
+row "gateway CPU when idle" "$idle_cpu %" ""
+row "Redis memory a pending task" "$record_bytes B" ""
+say ""
+say "the steady sender: $steady"
+printf '{"machine":"%s","cores":%d,"kernel":"%s","duepost":"%s","redis":"%s","create_per_s":%s,"bare_create_per_s":%s,' \
+    "$cpu" "$(nproc)" "$kernel" "$version" "$redis_version" "$create_only_rate" "$bare_rate"
+printf '"create_tasks":%s,"backlog_per_s":%s,"backlog_tasks":%s,"backlog_early":%s,"backlog_repeats":%s,' \
+    "$create_count" "$backlog_rate" "$backlog_count" "$backlog_early" "$backlog_repeats"
+printf '"sustained_per_s":%s,"sustained_create_per_s":%s,"sustained_tasks":%s,"sustained_repeats":%s,"lateness_ms":%s,' \
+    "$sustained_rate" "$sustained_create_rate" "$sustained_count" "$sustained_repeats" "$late"
+printf '"idle_kib":%s,"memory_before_kib":%s,"memory_after_kib":%s,"idle_commands_per_s":%s,"idle_cpu_percent":%s,' \
+    "$idle_kib" "$memory_before_kib" "$memory_after_kib" "$idle_commands" "$idle_cpu"
+printf '"redis_bytes_per_task":%s}\n' "$record_bytes"
