@@ -1,3 +1,4 @@
+-- luacheck: globals wrk done
 -- For wrk: POST /tasks without an id, about 110 bytes. BENCH_URL is the receiver, BENCH_WHEN a member such as
 -- "delay":3600000 (or empty: now). At the end one line: BENCH requests seconds failures.
 local when = os.getenv('BENCH_WHEN') or ''
