@@ -284,6 +284,11 @@ static enum err validate(const char *json, size_t n, struct faults *faults)
     return ERR_INVALID_JSON;
 }
 
+void task_json_global_init(void)
+{
+    json_object_seed(0);
+}
+
 enum err task_json_parse(const char *json, size_t n, const struct task_json_opts *opts, struct faults *faults,
                          struct task **out)
 {

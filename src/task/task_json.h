@@ -8,6 +8,9 @@
 
 /* The JSON face of a task (DESIGN section 2). */
 
+/* To be called once before any thread exists: the JSON library seeds its hash tables lazily, which is no thread's business. */
+void task_json_global_init(void);
+
 struct task_json_opts {
     const struct cidr_list *allow_net; /* keeps: what is certainly refused is a fault at the edge already */
 };
