@@ -4,16 +4,20 @@
 #include <netinet/in.h>
 #include <linux/tcp.h> /* netinet/tcp.h knows an older tcp_info */
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* Time limits of connections.
  *
- * libmicrohttpd tells when a request line is complete, but not when its first byte came. Once a second, each connection
- * that waits for a request is therefore asked through TCP_INFO when it last received anything: after its last request
- * was answered means that a head has begun. So a request line that is dripped, or stops half-way, is found as well. A
- * connection is ended by shutdown(2) of its descriptor, which libmicrohttpd sees as the end of the stream. */
+ * libmicrohttpd tells when a request line is complete, but not when its first byte came; and it overlooks the end of a
+ * stream that arrives together with the last bytes before it. So once a second, each connection whose request is not
+ * here yet is asked through TCP_INFO. Bytes that came after the last request was answered mean that a head has begun: a
+ * request line that is dripped, or stops half-way, is found as well. A connection is ended by shutdown(2) of its
+ * descriptor, which libmicrohttpd sees as the end of the stream. */
 
-#define RECEIVED_SLACK_MS 50 /* the kernel counts in ticks of some milliseconds */
+#define TCP_STATE_CLOSE_WAIT 8 /* the client sends no more; in the kernel's enum, which has no header for programs */
+#define RECEIVED_SLACK_MS 50   /* the kernel counts in ticks of some milliseconds */
 
 struct connection *connections_add(struct connections *list, int fd, int64_t now_mono_ms)
 {
@@ -21,12 +25,13 @@ struct connection *connections_add(struct connections *list, int fd, int64_t now
 
     c->fd = fd;
     c->waits_since_mono_ms = now_mono_ms;
-    c->is_excess = list->count >= list->max;
+    c->is_excess = list->count - list->excess_count >= list->max;
     c->next = list->first;
     if (c->next)
         c->next->prev = c;
     list->first = c;
     list->count++;
+    list->excess_count += c->is_excess;
     return c;
 }
 
@@ -42,6 +47,7 @@ void connections_remove(struct connections *list, struct connection **c)
     if (self->next)
         self->next->prev = self->prev;
     list->count--;
+    list->excess_count -= self->is_excess;
     free(self);
 }
 
@@ -60,38 +66,59 @@ void connection_end(struct connection *c, int64_t now_mono_ms)
     c->waits_since_mono_ms = now_mono_ms;
 }
 
-/* Whether bytes of a next request have arrived, though no whole request line. */
-static bool has_head_begun(const struct connection *c, int64_t now_mono_ms)
+/* False when the kernel does not tell. */
+static bool read_tcp(const struct connection *c, struct tcp_info *out)
 {
-    struct tcp_info info = {0};
-    socklen_t size = sizeof(info);
+    socklen_t size = sizeof(*out);
 
-    if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &size) == -1)
-        return false;
+    memset(out, 0, sizeof(*out));
+    return getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, out, &size) == 0;
+}
+
+/* Whether the client has closed its half and libmicrohttpd has read all that came before: what is missing of its
+ * request never comes. */
+static bool has_left(const struct connection *c, const struct tcp_info *tcp)
+{
+    int unread_bytes = 0;
+
+    return tcp->tcpi_state == TCP_STATE_CLOSE_WAIT && ioctl(c->fd, FIONREAD, &unread_bytes) == 0 && unread_bytes == 0;
+}
+
+/* Whether bytes of a next request have arrived, though no whole request line. */
+static bool has_head_begun(const struct connection *c, const struct tcp_info *tcp, int64_t now_mono_ms)
+{
     if (!c->had_request)
-        return info.tcpi_bytes_received > 0;
-    return now_mono_ms - (int64_t)info.tcpi_last_data_recv > c->waits_since_mono_ms + RECEIVED_SLACK_MS;
+        return tcp->tcpi_bytes_received > 0;
+    return now_mono_ms - (int64_t)tcp->tcpi_last_data_recv > c->waits_since_mono_ms + RECEIVED_SLACK_MS;
 }
 
 static bool is_waiting_too_long(struct connection *c, int64_t now_mono_ms)
 {
+    struct tcp_info tcp;
+
     if (c->is_excess)
         return now_mono_ms - c->waits_since_mono_ms > CONNECTION_LINGER_MS;
     if (now_mono_ms - c->waits_since_mono_ms > CONNECTION_IDLE_MS)
         return true;
-    if (c->head_since_mono_ms == 0 && has_head_begun(c, now_mono_ms))
-        c->head_since_mono_ms = now_mono_ms;
+    if (read_tcp(c, &tcp)) {
+        if (has_left(c, &tcp))
+            return true;
+        if (c->head_since_mono_ms == 0 && has_head_begun(c, &tcp, now_mono_ms))
+            c->head_since_mono_ms = now_mono_ms;
+    }
     return c->head_since_mono_ms != 0 && now_mono_ms - c->head_since_mono_ms > CONNECTION_HEAD_MS;
 }
 
 static bool is_request_too_slow(const struct connection *c, int64_t now_mono_ms)
 {
     int64_t age_ms = now_mono_ms - c->head_since_mono_ms;
+    struct tcp_info tcp;
 
     switch (c->request->phase) {
     case REQUEST_HEAD:
-        return age_ms > CONNECTION_HEAD_MS;
+        return age_ms > CONNECTION_HEAD_MS || (read_tcp(c, &tcp) && has_left(c, &tcp));
     case REQUEST_BODY:
+        return age_ms > CONNECTION_REQUEST_MS || (read_tcp(c, &tcp) && has_left(c, &tcp));
     case REQUEST_ANSWERED:
         return age_ms > CONNECTION_REQUEST_MS;
     case REQUEST_REFUSED:

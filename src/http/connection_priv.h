@@ -33,7 +33,8 @@ struct connection {
 struct connections {
     struct connection *first;
     size_t count;
-    size_t max;
+    size_t excess_count; /* of them */
+    size_t max;          /* not counting the excess */
 };
 
 /* Gives; belongs to the list until connections_remove(). */

@@ -1,6 +1,8 @@
 #include "http/reply_priv.h"
+#include "base/clock.h"
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Answers and their wire form.
  *
@@ -154,12 +156,23 @@ size_t reply_headers(const struct reply *r, struct reply_header out[REPLY_HEADER
     return n;
 }
 
-void reply_put_wire(const struct reply *r, struct buf *out)
+static void put_date(struct buf *out)
+{
+    time_t now = (time_t)(clock_wall_ms() / 1000);
+    struct tm parts = {0};
+    char text[64];
+
+    if (gmtime_r(&now, &parts) && strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &parts) > 0)
+        buf_printf(out, "Date: %s\r\n", text);
+}
+
+void reply_put_wire(const struct reply *r, const char *reason, struct buf *out)
 {
     struct reply_header headers[REPLY_HEADERS_MAX];
     size_t count = reply_headers(r, headers);
 
-    buf_printf(out, "HTTP/1.1 %d Refused\r\n", r->status);
+    buf_printf(out, "HTTP/1.1 %d %s\r\n", r->status, reason);
+    put_date(out);
     for (size_t i = 0; i < count; i++)
         buf_printf(out, "%s: %s\r\n", headers[i].name, headers[i].value);
     if (!r->must_close)

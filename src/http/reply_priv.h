@@ -61,7 +61,7 @@ void reply_finish(struct reply *r);
 /* Fill `out` with the headers besides length and date; returns their number. The values are borrowed. */
 size_t reply_headers(const struct reply *r, struct reply_header out[REPLY_HEADERS_MAX]);
 
-/* Append the whole answer as it stands on the wire, with `Connection: close`. */
-void reply_put_wire(const struct reply *r, struct buf *out);
+/* Append the whole answer as it stands on the wire, with a Date and `Connection: close`. */
+void reply_put_wire(const struct reply *r, const char *reason, struct buf *out);
 
 #endif

@@ -83,6 +83,14 @@ out:
     return err;
 }
 
+enum err request_skip_body(struct request *r, size_t n)
+{
+    if (n > r->env->opts.max_body_bytes - r->body_bytes)
+        return ERR_TOO_BIG;
+    r->body_bytes += n;
+    return ERR_OK;
+}
+
 /* In the store's thread. */
 static void hand_back(struct store_op *op)
 {

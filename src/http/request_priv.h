@@ -72,6 +72,9 @@ void request_release(struct request **r);
 enum err request_add_body(struct request *r, const char *data, size_t n) NODISCARD;
 void request_drop_body(struct request *r);
 
+/* Count the piece of a body that nobody wants. ERR_TOO_BIG past the limit. */
+enum err request_skip_body(struct request *r, size_t n) NODISCARD;
+
 /* Ask the store; `finish` is called in the server's thread when it has answered, at the latest after wait_ms, and fills
  * the reply from r->op. The caller has filled what this kind of operation takes. The operation holds the request. */
 void request_submit(struct request *r, enum store_kind kind, int64_t wait_ms, void (*finish)(struct request *r));

@@ -104,7 +104,7 @@ static enum MHD_Result refuse_on_socket(struct server *s, struct request *r)
     buf_init(&wire, r->env->reply_max_bytes);
     request_drop_body(r);
     reply_finish(&r->reply);
-    reply_put_wire(&r->reply, &wire);
+    reply_put_wire(&r->reply, MHD_get_reason_phrase_for((unsigned)r->reply.status), &wire);
     r->phase = REQUEST_REFUSED;
     r->connection->refused_mono_ms = s->now_mono_ms;
     /* The socket's buffer is empty, so a text this short goes out whole; if not, the connection just ends. */
@@ -203,16 +203,14 @@ static enum MHD_Result on_body(struct server *s, struct request *r, const char *
 {
     enum err err = ERR_OK;
 
-    if (r->phase == REQUEST_REFUSED)
-        return MHD_YES;
-    err = request_add_body(r, data, n);
-    if (r->phase == REQUEST_ANSWERED && err == ERR_OK)
-        return MHD_YES;
-    if (err == ERR_OK)
-        return MHD_YES;
-    if (r->phase != REQUEST_ANSWERED)
-        admit_refuse_body(r, err);
-    return refuse_on_socket(s, r);
+    if (r->phase == REQUEST_BODY) {
+        err = request_add_body(r, data, n);
+        if (err != ERR_OK)
+            admit_refuse_body(r, err);
+    } else if (r->phase == REQUEST_ANSWERED) {
+        err = request_skip_body(r, n);
+    }
+    return err == ERR_OK ? MHD_YES : refuse_on_socket(s, r);
 }
 
 /* Call the handler; it answers or leaves an operation for the store. */
