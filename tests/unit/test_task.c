@@ -96,7 +96,7 @@ Test(task, methods_and_their_names_go_both_ways)
         enum task_method found = TASK_METHOD_COUNT;
 
         cr_expect(task_method_from_name(name, strlen(name), &found), "%s", name);
-        cr_expect_eq(found, m, "%s", name);
+        cr_expect_eq(found, (enum task_method)m, "%s", name);
     }
     cr_expect_str_eq(task_method_name(TASK_METHOD_COUNT), "unknown");
 }
