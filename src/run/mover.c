@@ -22,7 +22,8 @@
 #define MOVE_MAX 200     /* tasks a call: a millisecond of Redis */
 #define PEEK_MS 500
 #define AHEAD_MS 50      /* the Stream holds what this time delivers, beyond the free slots */
-#define BLOCKED_MS 20    /* without room and without news of room */
+#define BLOCKED_MS 50    /* without room and without news of room */
+#define ROOM_MS 2        /* after news of room: what waits for more of it moves in larger calls */
 #define RETRY_MS 100     /* after a call that failed */
 #define SWEEP_MIN_MS 1000
 #define SWEEP_MAX_MS 10000
@@ -186,8 +187,10 @@ static void hear_others(struct mover *m)
 
     if (due != NEVER)
         note_due(m, due);
-    if (atomic_exchange(&m->has_room, false) && atomic_load(&m->is_blocked))
-        wait_until(m, clock_mono_us());
+    if (atomic_exchange(&m->has_room, false) && atomic_load(&m->is_blocked)) {
+        atomic_store(&m->is_blocked, false);
+        wait_until(m, clock_mono_us() + ROOM_MS * 1000);
+    }
 }
 
 static void ask(struct mover *m)

@@ -29,6 +29,8 @@
 
 #define RELEASE_DELAY_MS 1000 /* before a task given back for a local reason is due again */
 #define DEAD_LOG_INTERVAL_MS 100
+#define OUTBOX_LINGER_MS 1 /* outcomes wait so long for company: nobody waits for them, and Redis works less */
+#define OUTBOX_FULL 32
 
 struct delivery {
     struct store_op op; /* first member: the op's node is the delivery's */
@@ -58,7 +60,9 @@ struct worker {
     struct thread *thread;
     struct delivery *deliveries;
     int delivery_count;
-    struct store_op *outbox_first, *outbox_last; /* gathered in a turn, handed over at its end */
+    struct store_op *outbox_first, *outbox_last; /* gathered, to be handed to the store together */
+    int outbox_count;
+    int64_t outbox_since_mono_ms;
     int renewals_under_way;
     int64_t next_renew_mono_ms;
     unsigned short random[3];
@@ -113,6 +117,8 @@ static void post(struct worker *w, struct store_op *op)
     else
         w->outbox_first = op;
     w->outbox_last = op;
+    if (w->outbox_count++ == 0)
+        w->outbox_since_mono_ms = clock_mono_ms();
 }
 
 static void settle(struct worker *w, struct delivery *d, enum store_settle how, int64_t delay_ms)
@@ -291,11 +297,17 @@ static void on_settled(void *ctx, int fd, unsigned events)
     }
 }
 
-static void hand_over(struct worker *w)
+/* Returns the time in ms until the outbox wants to go, -1 when it is empty. */
+static int64_t hand_over(struct worker *w)
 {
-    if (w->outbox_first)
-        store_submit_chain(w->opts.store, w->outbox_first, w->outbox_last);
+    if (w->outbox_count == 0)
+        return -1;
+    if (w->outbox_count < OUTBOX_FULL && clock_mono_ms() - w->outbox_since_mono_ms <= OUTBOX_LINGER_MS)
+        return OUTBOX_LINGER_MS;
+    store_submit_chain(w->opts.store, w->outbox_first, w->outbox_last);
     w->outbox_first = w->outbox_last = NULL;
+    w->outbox_count = 0;
+    return -1;
 }
 
 static void follow_orders(struct worker *w)
@@ -322,7 +334,7 @@ static void run(void *ctx)
     while (!atomic_load(&w->is_stopping)) {
         int64_t wait_ms = pool_run(w->pool);
         renew(w);
-        hand_over(w);
+        wait_ms = sooner(wait_ms, hand_over(w));
         wait_ms = sooner(wait_ms, feed_tick(w->feed));
         if (w->delivery_count > 0)
             wait_ms = sooner(wait_ms, renew_interval_ms(w) / 4);
@@ -352,6 +364,7 @@ static enum err create_parts(struct worker *w)
     struct feed_opts feed = {.redis = w->opts.redis,
                              .loop = w->loop,
                              .consumer = w->consumer,
+                             .capacity = w->opts.capacity,
                              .free_slots = free_slots,
                              .on_task = on_task,
                              .has_entry = has_entry,

@@ -14,7 +14,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +32,7 @@
 #define STOP_WAIT_MS 10000
 #define BACKOFF_MIN_MS 100
 #define BACKOFF_MAX_MS 5000
+#define UP_WAIT_MS 5000 /* for a new server to listen */
 #define STABLE_MS 10000 /* after this long alive the backoff begins anew */
 
 struct embedded {
@@ -172,6 +175,36 @@ static enum err open_directory(struct embedded *e, const char *data_dir, char *d
     return ERR_OK;
 }
 
+static bool is_listening(const struct embedded *e)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_up;
+
+    memcpy(address.sun_path, e->socket, strlen(e->socket) + 1);
+    is_up = fd != -1 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    if (fd != -1)
+        close(fd);
+    return is_up;
+}
+
+/* It may still be loading its data then; that is the connections' business. */
+static enum err await_listening(struct embedded *e)
+{
+    int64_t deadline = clock_mono_ms() + UP_WAIT_MS;
+
+    while (!is_listening(e)) {
+        if (waitpid(e->pid, NULL, WNOHANG) == e->pid) {
+            e->pid = 0;
+            return ERR_IO;
+        }
+        if (clock_mono_ms() >= deadline)
+            return ERR_IO;
+        pause_ms(2);
+    }
+    return ERR_OK;
+}
+
 enum err embedded_start(const char *data_dir, struct embedded **out, char detail[EMBEDDED_DETAIL_SIZE])
 {
     struct embedded *e = xcalloc(1, sizeof *e);
@@ -193,8 +226,13 @@ enum err embedded_start(const char *data_dir, struct embedded **out, char detail
         goto out;
     }
     err = start_server(e, LOCK_WAIT_MS);
-    if (err != ERR_OK)
+    if (err != ERR_OK) {
         snprintf(detail, EMBEDDED_DETAIL_SIZE, "the redis-server of an earlier gateway still runs in %.150s", data_dir);
+        goto out;
+    }
+    err = await_listening(e);
+    if (err != ERR_OK)
+        snprintf(detail, EMBEDDED_DETAIL_SIZE, "redis-server does not start; see redis.log in %.150s", data_dir);
 out:
     if (err == ERR_OK)
         *out = e;

@@ -22,6 +22,7 @@
 #define ANSWER_MS 1000 /* beyond BLOCK_MS, for a reply to arrive */
 #define READ_MAX STORE_CALL_MAX
 #define HOLD_MS 200 /* before Redis is asked again when it could not answer */
+#define SCARCE_MS 1 /* between reads while few slots are free: then tasks are read some at a time rather than one by one */
 
 struct entry {
     char *task_id;
@@ -51,6 +52,7 @@ struct feed {
     char own_cursor[STORE_ENTRY_SIZE];
     bool is_reading_own;
     int64_t hold_until_mono_ms;
+    int64_t scarce_until_mono_ms;
     int64_t client_id;      /* of `conn`, for CLIENT UNBLOCK */
 };
 
@@ -389,7 +391,7 @@ void feed_destroy(struct feed **feed)
     free(f);
 }
 
-static void ask(struct feed *f)
+static void ask(struct feed *f, int64_t now_ms)
 {
     int free_slots;
 
@@ -399,8 +401,12 @@ static void ask(struct feed *f)
         return;
     }
     free_slots = f->opts.free_slots(f->opts.ctx) - f->claiming;
-    if (!f->is_stopping && !f->must_read_own && !f->is_reading && free_slots > 0)
-        send_read(f, free_slots);
+    if (f->is_stopping || f->must_read_own || f->is_reading || free_slots <= 0)
+        return;
+    if (free_slots < f->opts.capacity / 4 && now_ms <= f->scarce_until_mono_ms)
+        return;
+    f->scarce_until_mono_ms = now_ms + SCARCE_MS;
+    send_read(f, free_slots);
 }
 
 int64_t feed_tick(struct feed *f)
@@ -408,7 +414,7 @@ int64_t feed_tick(struct feed *f)
     int64_t wait_ms, now = clock_mono_ms();
 
     if (conn_is_up(f->conn) && now >= f->hold_until_mono_ms)
-        ask(f);
+        ask(f, now);
     wait_ms = conn_tick(f->conn);
     if (f->unblocker) {
         int64_t unblock_ms = conn_tick(f->unblocker);
@@ -416,5 +422,7 @@ int64_t feed_tick(struct feed *f)
     }
     if (now < f->hold_until_mono_ms && f->hold_until_mono_ms - now < wait_ms)
         wait_ms = f->hold_until_mono_ms - now;
+    if (!f->is_reading && now <= f->scarce_until_mono_ms && wait_ms > SCARCE_MS)
+        wait_ms = SCARCE_MS;
     return wait_ms;
 }

@@ -17,6 +17,7 @@ struct feed_opts {
     const struct redis_opts *redis; /* keeps */
     struct loop *loop;              /* keeps */
     const char *consumer;           /* keeps; unique in the group */
+    int capacity;                   /* of the owner, in tasks */
     /* How many tasks the owner can take now. */
     int (*free_slots)(void *ctx);
     /* A claimed task. Takes the task. `claimed_at_us` is Redis time at the claim, `claimed_mono_us` ours. */
