@@ -45,6 +45,7 @@ struct pool {
     int64_t timer_mono_us;    /* when libcurl wants to be called; -1 never */
     int64_t idle_since_us;
     bool is_aborting;
+    bool has_run; /* pool_run() has told when to be called again, and nothing changed since */
 };
 
 static void attempt_move(struct pool *p, struct attempt *a, enum attempt_state to)
@@ -223,6 +224,14 @@ void pool_destroy(struct pool **p)
 
 /* --- starting --- */
 
+/* The owner sleeps by what pool_run() told: not now. */
+static void wake_owner(struct pool *p)
+{
+    if (p->has_run)
+        loop_wake(p->opts.loop);
+    p->has_run = false;
+}
+
 static void end_attempt(struct pool *p, struct attempt *a, CURLcode code, const char *local_reason)
 {
     a->code = code;
@@ -297,6 +306,7 @@ enum err pool_start(struct pool *p, const struct task *t, int attempt_number, in
     err = attempt_prepare(a, t, attempt_number, is_last);
     if (err == ERR_OK)
         err = launch_or_wait(p, a, a->started_mono_us);
+    wake_owner(p);
     if (err != ERR_OK) {
         leave_lookup(p, a, LOOKUP_FAILED);
         attempt_recycle(a);
@@ -482,6 +492,7 @@ int64_t pool_run(struct pool *p)
     next_us = earlier(next_us, p->waiting_look_us);
     if (p->gate_has_opened || p->is_aborting)
         next_us = now_us;
+    p->has_run = true;
     if (next_us == -1)
         return -1;
     return next_us > now_us ? (next_us - now_us + 999) / 1000 : 0;
@@ -490,4 +501,5 @@ int64_t pool_run(struct pool *p)
 void pool_abort_all(struct pool *p)
 {
     p->is_aborting = true;
+    wake_owner(p);
 }
