@@ -8,7 +8,8 @@
 
 /* The JSON face of a task (DESIGN section 2). */
 
-/* To be called once before any thread exists: the JSON library seeds its hash tables lazily, which is no thread's business. */
+/* To be called once, before any thread exists: seeds the hash tables of the JSON library, which it would else do in
+ * some thread, and makes its failed allocations known, so that they are ERR_NOMEM instead of a client's fault. */
 void task_json_global_init(void);
 
 struct task_json_opts {

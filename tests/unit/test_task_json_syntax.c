@@ -1,7 +1,10 @@
 #include "../support/parsed.h"
 #include "base/parse.h"
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* Bodies that are no JSON, or JSON of a kind that breaks parsers: numbers, surrogates, bytes that are not UTF-8,
  * nesting, sizes. */
@@ -196,3 +199,56 @@ Test(task_json_syntax, a_megabyte_of_digits_is_read_in_time, .timeout = 10)
     parsed_deinit(&p);
     buf_deinit(&members);
 }
+
+/* A sanitizer's memory is not that of the tested program: it cannot be limited. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAVE_SANITIZER
+#endif
+#endif
+#if !defined(HAVE_SANITIZER) && !defined(__SANITIZE_ADDRESS__)
+
+/* Let this process have only so much more memory than now. */
+static void limit_memory(size_t more_bytes)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    char text[64] = "";
+    int64_t pages = 0;
+
+    cr_assert_not_null(f);
+    cr_assert_not_null(fgets(text, sizeof(text), f));
+    (void)fclose(f);
+    cr_assert(parse_int64(text, strcspn(text, " "), &pages));
+    struct rlimit limit = {.rlim_max = RLIM_INFINITY};
+
+    limit.rlim_cur = more_bytes > 0 ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) + more_bytes : RLIM_INFINITY;
+    cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+Test(task_json_syntax, memory_that_is_out_is_no_fault_of_the_client)
+{
+    enum { ITEMS = 2000000 };
+    static char json[2 * ITEMS + 64] = "{\"url\":\"http://example.com/\",\"payload\":[1";
+    static const struct task_json_opts opts = {0};
+    size_t n = strlen(json);
+    struct faults faults;
+    struct task *t = NULL;
+
+    for (size_t i = 0; i < ITEMS; i++)
+        memcpy(json + n + 2 * i, ",1", 2);
+    memcpy(json + n + 2 * ITEMS, "]}", 2);
+    n += 2 * ITEMS + 2;
+    task_json_global_init();
+    faults_init(&faults);
+    limit_memory(32 * 1024 * 1024);
+    enum err limited = task_json_parse(json, n, &opts, &faults, &t);
+
+    limit_memory(0);
+    cr_expect_eq(limited, ERR_NOMEM, "%s", err_code(limited));
+    cr_expect_eq(faults.count, 0);
+    cr_expect_null(t);
+    cr_expect_eq(task_json_parse(json, n, &opts, &faults, &t), ERR_OK);
+    task_destroy(&t);
+    faults_deinit(&faults);
+}
+#endif
