@@ -39,6 +39,23 @@ Test(task, a_new_task_has_the_defaults_of_the_contract)
     task_destroy(&t);
 }
 
+Test(task, a_task_owns_its_headers_history_and_schedule)
+{
+    struct task *t = task_create();
+
+    t->headers = calloc(1, sizeof(*t->headers));
+    t->history = calloc(2, sizeof(*t->history));
+    t->retry.schedule_ms = calloc(1, sizeof(*t->retry.schedule_ms));
+    cr_assert(t->headers && t->history && t->retry.schedule_ms);
+    t->headers[0] = (struct task_header){.name = repeat('n', 3), .value = repeat('v', 3)};
+    t->history[1].error = repeat('e', 3); /* the first one succeeded */
+    t->header_count = 1;
+    t->history_count = 2;
+    t->body = repeat('b', 3);
+    task_destroy(&t); /* a leak is seen by the sanitizer */
+    cr_expect_null(t);
+}
+
 Test(task, destroying_twice_or_nothing_is_harmless)
 {
     struct task *t = task_create();
