@@ -21,7 +21,7 @@ folders_of() {
     run) echo base task store deliver run ;;
     http) echo base task store http ;;
     app) echo base conf task receive store deliver run http app ;;
-    main) echo base conf app ;;
+    main) echo base conf app receive ;;
     esac
 }
 # Folder -> the third-party headers (patterns of their first part) it may include.
