@@ -6,7 +6,7 @@
 --   <base>:lanes       ZSet  queue -> when its lane can release next: its earliest due time, or when it was last served
 --   <base>:q:QUEUE     ZSet  id -> due time in ms: the lane, the container of `scheduled`
 --   <base>:ready       Stream of {i = id, g = generation}: `ready` until read, `delivering` while in the group's PEL
---   <base>:totals      Hash  counters of /stats
+--   <base>:totals      Hash  counters of /stats, and `pending`: tasks that are not finished
 --   <base>:out         Hash  queue -> tasks in the Stream, ready or delivering
 --   <base>:busy        Hash  queue -> tasks delivering
 --   <base>:queues      Hash  queue -> records it has, finished ones included
@@ -140,4 +140,5 @@ local function finish(h, id, now)
     redis.call('ZADD', FINISHED[h.state], now, id)
     if h.state == DEAD then redis.call('ZADD', base .. ':dead:' .. h.queue, now, id) end
     add(totals, STATE_COUNTER[h.state], 1)
+    add(totals, 'pending', -1)
 end

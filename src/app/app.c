@@ -139,6 +139,7 @@ static void translate_redis(struct app *a)
     a->redis.prefix = c->prefix;
     a->redis.gateway = a->gateway;
     a->redis.claim_idle_ms = c->claim_idle_ms;
+    a->redis.max_pending = c->max_pending;
     a->redis.max_finished = c->max_finished;
     a->redis.retention_delivered_ms = c->retention_delivered_ms;
     a->redis.retention_cancelled_ms = c->retention_cancelled_ms;

@@ -25,6 +25,7 @@
     X(ERR_NOMEM, "out_of_memory", 503, "The gateway is out of memory")                                  \
     X(ERR_IO, "io", 500, "Something went wrong in the gateway")                                         \
     X(ERR_UNAVAILABLE, "store_unavailable", 503, "The store cannot be reached or does not take writes") \
+    X(ERR_TOO_MANY_PENDING, "too_many_pending", 503, "The limit of pending tasks is reached")           \
     X(ERR_TOO_MANY_CONNECTIONS, "too_many_connections", 503, "The connection limit is reached")         \
     X(ERR_SHUTTING_DOWN, "shutting_down", 503, "The gateway is shutting down")
 

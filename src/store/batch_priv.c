@@ -24,12 +24,15 @@ static void add_encoded(struct call *call, struct buf *scratch, size_t from)
     call_add_text(call, scratch->data + from, scratch->len - from);
 }
 
-static void build_create(struct call *call, struct buf *scratch, const struct keys *k, struct store_op *const *ops,
-                         size_t count)
+static void build_create(struct call *call, struct buf *scratch, const struct batch_env *env,
+                         struct store_op *const *ops, size_t count)
 {
+    const struct keys *k = env->keys;
+
     for (size_t i = 0; i < count; i++)
         call_add_record_key(call, k, ops[i]->task->id);
     call_begin_args(call, k);
+    call_add_int(call, env->max_pending);
     for (size_t i = 0; i < count; i++) {
         const struct task *t = ops[i]->task;
         char due[32];
@@ -106,14 +109,16 @@ bool batch_script(enum store_kind kind, enum script *out)
     return kind != STORE_GET;
 }
 
-void batch_build(struct call *call, struct buf *scratch, const struct keys *keys, const char *sha, enum store_kind kind,
-                 struct store_op *const *ops, size_t count)
+void batch_build(struct call *call, struct buf *scratch, const struct batch_env *env, const char *sha,
+                 enum store_kind kind, struct store_op *const *ops, size_t count)
 {
+    const struct keys *keys = env->keys;
+
     if (kind != STORE_GET)
         call_begin_script(call, sha, keys);
     switch (kind) {
     case STORE_CREATE:
-        build_create(call, scratch, keys, ops, count);
+        build_create(call, scratch, env, ops, count);
         break;
     case STORE_GET:
         build_get(call, keys, ops, count);
@@ -202,11 +207,14 @@ static enum err read_create(struct store_op *const *ops, size_t count, const red
             return ERR_INVALID;
     for (size_t i = 0; i < count; i++) {
         const redisReply *r = reply->element[i + 1];
-        if (r->type == REDIS_REPLY_INTEGER)
+        bool is_refused = r->type == REDIS_REPLY_INTEGER && r->integer < 0;
+        if (r->type == REDIS_REPLY_INTEGER && !is_refused)
             note_due(earliest, r->integer);
         if (!ops[i])
             continue;
-        ops[i]->err = ERR_OK;
+        ops[i]->err = is_refused ? ERR_TOO_MANY_PENDING : ERR_OK;
+        if (is_refused)
+            continue;
         if (r->type == REDIS_REPLY_INTEGER)
             set_created(ops[i]->task, r->integer, now_ms);
         else

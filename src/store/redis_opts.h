@@ -16,6 +16,7 @@ struct redis_opts {
     const char *prefix;  /* borrowed; starts every key */
     const char *gateway; /* borrowed; a name of this process, unique among gateways */
     int64_t claim_idle_ms;
+    int64_t max_pending; /* 0: any number */
     int64_t max_finished;
     int64_t retention_delivered_ms, retention_cancelled_ms, retention_expired_ms, retention_dead_ms;
 };

@@ -240,10 +240,11 @@ static bool send_batch(struct store *s, enum store_kind kind)
     struct batch *b = batch_open(s, kind, count);
     enum script script;
     bool has_script = batch_script(kind, &script);
+    const struct batch_env env = {.keys = &s->keys, .max_pending = s->opts.redis.max_pending};
 
     for (size_t i = 0; i < count; i++)
         b->ops[i] = take_first(&s->waiting[kind]);
-    batch_build(&s->call, &s->scratch, &s->keys, has_script ? conn_sha(s->conn, script) : NULL, kind, b->ops, count);
+    batch_build(&s->call, &s->scratch, &env, has_script ? conn_sha(s->conn, script) : NULL, kind, b->ops, count);
     b->sent_mono_us = clock_mono_us();
     if (!conn_send(s->conn, &s->call, REPLY_TIMEOUT_MS, on_batch, b)) {
         repeat_all(b, false);

@@ -105,7 +105,7 @@ struct store_op {
     bool is_alone; /* failed among others: goes in a call of its own */
 };
 /* Errors by kind, besides ERR_UNAVAILABLE:
- *   CREATE  ERR_ID_CONFLICT (see `existing`)
+ *   CREATE  ERR_ID_CONFLICT (see `existing`), ERR_TOO_MANY_PENDING
  *   GET     ERR_TASK_NOT_FOUND
  *   CANCEL  ERR_TASK_NOT_FOUND; ERR_STATE_CONFLICT (`state`: delivered, dead, expired). ERR_OK with state `cancelled`:
  *           it will never be sent; ERR_OK with state `delivering`: marked, the attempt may finish (`task` is given)
