@@ -112,9 +112,15 @@ void request_submit(struct request *r, enum store_kind kind, int64_t wait_ms, vo
 
 void request_reply_store_fault(struct request *r)
 {
-    if (r->op.err == ERR_UNAVAILABLE)
+    bool is_change = r->op.kind == STORE_CREATE || r->op.kind == STORE_CANCEL;
+
+    if (r->op.err == ERR_UNAVAILABLE && is_change)
         reply_problem(&r->reply, ERR_UNAVAILABLE,
-                      "The task store did not answer in time; nothing is known to be changed");
+                      "The task store did not answer in time; whether this took effect is not known");
+    else if (r->op.err == ERR_UNAVAILABLE)
+        reply_problem(&r->reply, ERR_UNAVAILABLE, "The task store did not answer in time");
+    else if (r->op.err == ERR_TOO_MANY_PENDING)
+        reply_problem(&r->reply, ERR_TOO_MANY_PENDING, "As many tasks are pending as the setting max-pending allows");
     else if (r->op.err == ERR_NOMEM)
         reply_problem(&r->reply, ERR_NOMEM, "There was no memory for this request");
     else
