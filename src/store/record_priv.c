@@ -347,8 +347,12 @@ static void get_spec(struct reader *r, struct task *t)
     uint64_t set = get_varint(r);
     t->url = get_text(r, get_length(r));
     get_members(r, t, set);
-    if (r->bad || t->body_kind == TASK_BODY_NONE || r->left == 0)
+    if (r->bad || r->left == 0)
         return; /* no body, or dropped after delivery */
+    if (t->body_kind == TASK_BODY_NONE) {
+        r->bad = true;
+        return;
+    }
     t->body_bytes = get_length(r);
     body = take(r, t->body_bytes);
     t->body = xstrndup(body ? (const char *)body : "", body ? t->body_bytes : 0);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,9 @@ static char *decode(const char *s, size_t n)
         char c = s[i];
         if (c == '%') {
             char hex[3] = {0};
-            char *end = NULL;
             memcpy(hex, s + i + 1, n - i - 1 < 2 ? n - i - 1 : 2);
-            c = (char)strtol(hex, &end, 16);
-            if (end != hex + 2 || c == '\0') {
+            c = (char)strtol(hex, NULL, 16);
+            if (!isxdigit((unsigned char)hex[0]) || !isxdigit((unsigned char)hex[1]) || c == '\0') {
                 free(out);
                 return NULL;
             }
