@@ -103,6 +103,7 @@ $(TESTS): %: %.o $(SUP) $(LIB)
 	$(call say,link,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUP) $(LIB) $(LDLIBS)
 $(UNIT) $(INTEG) $(E2E): LDLIBS += -lcriterion
+$(BUILD)/tests/e2e/test_openapi: LDLIBS += -lyaml
 $(FUZZ): LDFLAGS += -fsanitize=fuzzer
 # This suite runs against a store that is not there: the fake comes before the archive and wins.
 $(BUILD)/tests/integration/test_http: $(BUILD)/tests/support/store_fake.o

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <curl/curl.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,9 +127,12 @@ static struct curl_slist *build_headers(const struct client *c, const struct cli
         list = append_header(list, "Authorization", bearer);
         free(bearer);
     }
-    for (size_t i = 0; request->headers && request->headers[i]; i++)
+    bool has_expect = false;
+    for (size_t i = 0; request->headers && request->headers[i]; i++) {
         list = curl_slist_append(list, request->headers[i]);
-    return curl_slist_append(list, "Expect:");
+        has_expect = has_expect || strncmp(request->headers[i], "Expect:", strlen("Expect:")) == 0;
+    }
+    return has_expect ? list : curl_slist_append(list, "Expect:"); /* libcurl would add one to a large body */
 }
 
 struct reply *client_request(struct client *c, const struct client_request *request)

@@ -7,7 +7,7 @@ set -eu
 build='gcc:gcc libc6-dev: pkg-config,pkgconf:pkg-config libmicrohttpd-dev:libmicrohttpd libhiredis-dev:hiredis
 libjansson-dev:jansson libcurl4-openssl-dev:libcurl libssl-dev:libcrypto redis-server,valkey-redis-compat:redis-server
 curl:curl ca-certificates:'
-test='libcriterion-dev:criterion'
+test='libcriterion-dev:criterion libyaml-dev:yaml-0.1'
 bench='wrk:wrk redis-tools,valkey-redis-compat:redis-benchmark'
 gates='clang:clang libclang-rt-dev: clang-tidy:clang-tidy clang-format:clang-format lua-check:luacheck
 shellcheck:shellcheck npm:npm'

@@ -50,8 +50,8 @@ static char **build_env(const char *const extra[])
     return env;
 }
 
-/* Only calls that are allowed between fork and exec. */
-static void child(const struct proc *p, char *const argv[], char **env, const char *cwd)
+/* Only calls that are allowed between fork and exec. `started_fd` closes by itself when exec succeeds. */
+static void child(const struct proc *p, char *const argv[], char **env, const char *cwd, int started_fd)
 {
     sigset_t none;
 
@@ -61,22 +61,29 @@ static void child(const struct proc *p, char *const argv[], char **env, const ch
     if (dup2(p->out_fd, STDOUT_FILENO) == -1 || dup2(p->err_fd, STDERR_FILENO) == -1 || (cwd && chdir(cwd) != 0))
         _exit(126);
     execvpe(argv[0], argv, env);
+    (void)!write(started_fd, "x", 1);
     _exit(127);
 }
 
+/* Returns only when the program runs, no longer a copy of the test with the test's sockets. */
 struct proc *proc_start(const char *const argv[], const char *const env[], const char *cwd)
 {
     struct proc *p = calloc(1, sizeof(*p));
     char **full_env = build_env(env);
+    int started[2];
+    char failed;
 
-    cr_assert_not_null(p);
+    cr_assert(p && pipe2(started, O_CLOEXEC) == 0);
     p->out_fd = temp_file();
     p->err_fd = temp_file();
     p->pid = fork();
     if (p->pid == 0)
-        child(p, (char *const *)(uintptr_t)argv, full_env, cwd);
+        child(p, (char *const *)(uintptr_t)argv, full_env, cwd, started[1]);
     free(full_env);
+    close(started[1]);
     cr_assert_neq(p->pid, -1, "fork: %s", strerrorname_np(errno));
+    cr_assert_eq(read(started[0], &failed, 1), 0, "%s cannot be started", argv[0]);
+    close(started[0]);
     return p;
 }
 
