@@ -15,6 +15,7 @@
 
 #define EXCERPT_SHOWN_BYTES 120
 #define REASON_SHOWN_BYTES 60
+#define CODE_TOO_LARGE 100 /* CURLE_TOO_LARGE, which not every version names */
 
 /* A cursor over a fixed buffer; what does not fit is left out. */
 struct text {
@@ -176,8 +177,7 @@ static void put_words(struct text *t, const char *words)
  * of them was dialled, what became of that is the reason. */
 static bool is_blocked(const struct attempt *a)
 {
-    return a->blocked[0] != '\0' &&
-           (a->open_count == 0 || (a->code == CURLE_ABORTED_BY_CALLBACK && !a->was_resent));
+    return a->blocked[0] != '\0' && (a->open_count == 0 || (a->code == CURLE_ABORTED_BY_CALLBACK && !a->was_resent));
 }
 
 static void describe_timeout(const struct attempt *a, struct text *t)
@@ -186,6 +186,13 @@ static void describe_timeout(const struct attempt *a, struct text *t)
     int n = snprintf(t->out, t->size, "timeout after %" PRId64 " ms%s", a->task->timeout_ms, where);
 
     t->len = n > 0 ? (size_t)n : 0;
+}
+
+/* By our limit, or by libcurl's on a single line: before it had an error of its own for that, it called it memory. */
+static bool head_is_too_large(const struct attempt *a)
+{
+    return a->answer.head_bytes > WEBHOOK_HEAD_MAX ||
+           (a->sent_mono_us != 0 && (a->code == CURLE_OUT_OF_MEMORY || (int)a->code == CODE_TOO_LARGE));
 }
 
 /* Without a complete head. */
@@ -201,7 +208,7 @@ static void describe_silence(const struct attempt *a, struct text *t)
         describe_timeout(a, t);
     } else if (a->was_resent) {
         put_words(t, "connection closed before an answer");
-    } else if (a->answer.head_bytes > WEBHOOK_HEAD_MAX) {
+    } else if (head_is_too_large(a)) {
         put_words(t, "the answer's head is over 64 KiB");
     } else if (is_tls_failure(a->code)) {
         put_words(t, a->code == CURLE_PEER_FAILED_VERIFICATION ? "TLS: certificate refused: " : "TLS: ");

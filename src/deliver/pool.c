@@ -40,9 +40,9 @@ struct pool {
     struct attempt_list lists[ATTEMPT_STATE_COUNT];
     int counts[ATTEMPT_STATE_COUNT];
     struct lookup_gate gate;
-    bool gate_has_opened;     /* a lookup ended since the waiting were looked at */
-    int64_t waiting_look_us;  /* when they are looked at anyway; -1 never */
-    int64_t timer_mono_us;    /* when libcurl wants to be called; -1 never */
+    bool gate_has_opened;    /* a lookup ended since the waiting were looked at */
+    int64_t waiting_look_us; /* when they are looked at anyway; -1 never */
+    int64_t timer_mono_us;   /* when libcurl wants to be called; -1 never */
     int64_t idle_since_us;
     bool is_aborting;
     bool has_run; /* pool_run() has told when to be called again, and nothing changed since */

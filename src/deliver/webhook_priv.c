@@ -239,7 +239,8 @@ static int set_callbacks(struct attempt *a)
 static int set_method_and_body(struct attempt *a)
 {
     const struct task *t = a->task;
-    bool sends_body = t->body_kind != TASK_BODY_NONE || (t->method != TASK_METHOD_GET && t->method != TASK_METHOD_DELETE);
+    bool sends_body =
+        t->body_kind != TASK_BODY_NONE || (t->method != TASK_METHOD_GET && t->method != TASK_METHOD_DELETE);
     bool is_plain = t->method == (sends_body ? TASK_METHOD_POST : TASK_METHOD_GET);
     int failed = 0;
 

@@ -74,10 +74,10 @@ struct attempt {
 
     /* What happened. */
     int64_t sent_mono_us;
-    bool was_resent; /* libcurl wanted to send once more, and was refused */
+    bool was_resent;          /* libcurl wanted to send once more, and was refused */
     const char *local_reason; /* why the gateway ended it itself; static, NULL when it did not */
-    int open_count;   /* sockets opened */
-    int socket_errno; /* why the last one could not be; 0 */
+    int open_count;           /* sockets opened */
+    int socket_errno;         /* why the last one could not be; 0 */
     CURLcode code;
     struct answer answer;
     char blocked[INET6_ADDRSTRLEN]; /* an address that may not be dialled; "" */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #define SECRET_FILE_MAX_BYTES ((size_t)64 * 1024)
-#define USAGE                                                                                                          \
-    "usage: duepost receive [--listen HOST:PORT] [--secret-file FILE] [--status CODE] [--quiet]\n"                     \
+#define USAGE                                                                                      \
+    "usage: duepost receive [--listen HOST:PORT] [--secret-file FILE] [--status CODE] [--quiet]\n" \
     "       secrets also come from DUEPOST_SIGNING_SECRET or DUEPOST_SIGNING_SECRET_FILE\n"
 
 static enum err fault(const char *name, const char *value, const char *why)
@@ -58,7 +58,8 @@ static enum err read_secrets(struct receive_options *o, const char *name, const 
 
     if (signature_secrets_parse(text, &o->secrets, &bad) == ERR_OK)
         return ERR_OK;
-    (void)fprintf(stderr, "duepost receive: %s: secret %zu is not whsec_ and the base64 of 24 to 64 bytes\n", name, bad);
+    (void)fprintf(stderr, "duepost receive: %s: secret %zu is not whsec_ and the base64 of 24 to 64 bytes\n", name,
+                  bad);
     return ERR_INVALID;
 }
 

@@ -50,7 +50,8 @@ static int listen_on(const struct addrinfo *address)
 
 static int open_listener(const struct receive_options *o, bool *is_ipv6)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *addresses = NULL;
     const char *why = "the host is not known";
     int fd = -1;

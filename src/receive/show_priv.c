@@ -109,7 +109,8 @@ void show_request(struct buf *out, const struct shown *s, enum shown_signature j
         buf_puts(out, "  attempt ");
         put_field(out, s->attempt != NULL ? s->attempt : "?");
         if (show_lateness(s, &late_ms))
-            buf_printf(out, late_ms < 0 ? "  %" PRId64 " ms EARLY" : "  %" PRId64 " ms late", late_ms < 0 ? -late_ms : late_ms);
+            buf_printf(out, late_ms < 0 ? "  %" PRId64 " ms EARLY" : "  %" PRId64 " ms late",
+                       late_ms < 0 ? -late_ms : late_ms);
         buf_printf(out, "  %s  ", words_for(judgement));
     } else {
         buf_puts(out, "no webhook  ");

@@ -235,7 +235,8 @@ Test(pool_request, path_and_query_are_sent_as_given)
 {
     char url[128];
 
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/a/../b/./%%2e%%2E//c;d?x=1&y=%%20%%2F?z", receiver_port(f->receiver));
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/a/../b/./%%2e%%2E//c;d?x=1&y=%%20%%2F?z",
+                   receiver_port(f->receiver));
     free(t->url);
     t->url = strdup(url);
     const struct receiver_request *q = sent();
@@ -277,8 +278,7 @@ Test(pool_request, proxies_and_netrc_of_the_environment_are_ignored)
 
 static void signed_setup(void)
 {
-    f = pool_fixture_create(
-        &(struct pool_fixture_opts){.secrets = POOL_FIXTURE_SECRET "," POOL_FIXTURE_OTHER_SECRET});
+    f = pool_fixture_create(&(struct pool_fixture_opts){.secrets = POOL_FIXTURE_SECRET "," POOL_FIXTURE_OTHER_SECRET});
     t = pool_fixture_task(f, NULL);
 }
 

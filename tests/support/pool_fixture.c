@@ -29,7 +29,8 @@ struct pool_fixture *pool_fixture_create(const struct pool_fixture_opts *opts)
     size_t n = 0;
 
     cr_assert_eq(pool_global_init(), ERR_OK);
-    cr_assert_eq(cidr_list_parse(o->allow_net != NULL ? o->allow_net : "127.0.0.0/8,::1", &f->allow_net, &bad, &n), ERR_OK);
+    cr_assert_eq(cidr_list_parse(o->allow_net != NULL ? o->allow_net : "127.0.0.0/8,::1", &f->allow_net, &bad, &n),
+                 ERR_OK);
     cr_assert_eq(signature_secrets_parse(o->secrets != NULL ? o->secrets : "", &f->secrets, &n), ERR_OK);
     f->loop = loop_create();
     f->receiver = receiver_create();

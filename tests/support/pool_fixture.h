@@ -11,10 +11,10 @@
 #define POOL_FIXTURE_OTHER_SECRET "whsec_TkVXTkVXTkVXTkVXTkVXTkVXTkVXTkVXTkVXTkVXTkU="
 
 struct pool_fixture_opts {
-    const char *allow_net;  /* NULL: 127.0.0.0/8,::1 */
-    const char *secrets;    /* NULL: none */
-    const char *ca_file;    /* NULL: the system's */
-    int capacity;           /* 0: 256 */
+    const char *allow_net; /* NULL: 127.0.0.0/8,::1 */
+    const char *secrets;   /* NULL: none */
+    const char *ca_file;   /* NULL: the system's */
+    int capacity;          /* 0: 256 */
 };
 
 struct pool_fixture {

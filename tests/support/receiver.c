@@ -185,7 +185,8 @@ static bool read_more(int fd, struct receiver_request *q, size_t want)
             return false;
         q->bytes = realloc(q->bytes, q->bytes_count + 65537);
         assert(q->bytes != NULL);
-        k = read(fd, q->bytes + q->bytes_count, want > 0 && want - q->bytes_count < 65536 ? want - q->bytes_count : 65536);
+        k = read(fd, q->bytes + q->bytes_count,
+                 want > 0 && want - q->bytes_count < 65536 ? want - q->bytes_count : 65536);
         if (k <= 0)
             return false;
         q->bytes_count += (size_t)k;

@@ -36,9 +36,9 @@ struct receiver_step {
     int ms;
 };
 
-#define RECEIVER_SAY(text)                                                                                             \
-    {                                                                                                                  \
-        .action = RECEIVER_SEND, .bytes = (text)                                                                       \
+#define RECEIVER_SAY(text)                       \
+    {                                            \
+        .action = RECEIVER_SEND, .bytes = (text) \
     }
 
 /* When the steps begin. */
@@ -57,7 +57,7 @@ struct receiver_answer {
 
 /* A request as it came. */
 struct receiver_request {
-    char *bytes;        /* NUL-terminated */
+    char *bytes; /* NUL-terminated */
     size_t bytes_count;
     size_t head_bytes;  /* with the empty line */
     int connection;     /* which connection it came on, from 0 */
@@ -77,9 +77,9 @@ void receiver_script(struct receiver *r, const struct receiver_answer *answer);
 /* The usual case: these bytes after the request. */
 void receiver_script_bytes(struct receiver *r, const char *bytes);
 
-int receiver_count(struct receiver *r);             /* requests so far */
-int receiver_connection_count(struct receiver *r);  /* connections accepted so far */
-void receiver_wait(struct receiver *r, int count);  /* until so many requests came; fails the test after 5 s */
+int receiver_count(struct receiver *r);            /* requests so far */
+int receiver_connection_count(struct receiver *r); /* connections accepted so far */
+void receiver_wait(struct receiver *r, int count); /* until so many requests came; fails the test after 5 s */
 
 /* The i-th request, from 0. Borrowed, valid until the receiver is destroyed. Fails the test when there is none. */
 const struct receiver_request *receiver_request(struct receiver *r, int i);

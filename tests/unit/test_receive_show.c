@@ -47,7 +47,8 @@ Test(receive_show, the_body_follows_on_a_line_of_its_own)
 
     s.body = "{\"hello\":\"w\xc3\xb6rld\"}";
     s.body_bytes = strlen(s.body);
-    cr_expect_not_null(strstr(shown_text(&s, SHOWN_UNSIGNED), "unsigned  POST /hook\n    {\"hello\":\"w\xc3\xb6rld\"}\n"));
+    cr_expect_not_null(
+        strstr(shown_text(&s, SHOWN_UNSIGNED), "unsigned  POST /hook\n    {\"hello\":\"w\xc3\xb6rld\"}\n"));
 }
 
 Test(receive_show, an_early_webhook_is_called_early)
@@ -87,7 +88,7 @@ ParameterizedTestParameters(receive_show, nothing_that_a_terminal_obeys_gets_thr
         {"\x1b[2J", 4, "    \\x1b[2J\n"},
         {"a\0b", 3, "    a\\x00b\n"},
         {"\x7f", 1, "    \\x7f\n"},
-        {"\xc2\x9b", 2, "    \\xc2\\x9b\n"},       /* C1 control sequence introducer */
+        {"\xc2\x9b", 2, "    \\xc2\\x9b\n"}, /* C1 control sequence introducer */
         {"\xff\xfe", 2, "    \\xff\\xfe\n"},
         {"\xc3", 1, "    \\xc3\n"},                /* cut in the middle of a character */
         {"\xe2\x82\xac", 3, "    \xe2\x82\xac\n"}, /* the euro sign */
