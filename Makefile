@@ -105,8 +105,8 @@ $(TESTS): %: %.o $(SUP) $(LIB)
 $(UNIT) $(INTEG) $(E2E): LDLIBS += -lcriterion
 $(BUILD)/tests/e2e/test_openapi: LDLIBS += -lyaml
 $(FUZZ): LDFLAGS += -fsanitize=fuzzer
-# This suite runs against a store that is not there: the fake comes before the archive and wins.
-$(BUILD)/tests/integration/test_http: $(BUILD)/tests/support/store_fake.o
+# These suites run against a store that is not there: the fake comes before the archive and wins.
+$(BUILD)/tests/integration/test_http $(BUILD)/tests/integration/test_http_limits: $(BUILD)/tests/support/store_fake.o
 programs: all $(UNIT) $(INTEG) $(E2E)
 
 # --- what must be installed (Debian, Ubuntu) --------------------------------------------------------------------
@@ -164,8 +164,9 @@ check: deps-gates ## test and all the gates
 	@for gate in test $(GATES); do echo "== $$gate"; $(MAKE) $(JOBS) $$gate || exit 1; done
 print-gates:
 	@echo $(GATES)
-lint: ## structural rules, Lua and shell scripts
+lint: $(PROG) ## structural rules, Lua and shell scripts, the README's settings
 	@CC=$(CC) CPPFLAGS="$$(pkg-config --cflags $(PKGS))" sh tests/lint/lint.sh
+	@sh tests/lint/readme.sh $(PROG)
 format: ## rewrite the C files by .clang-format
 	clang-format -i $$(find src tests -name '*.[ch]')
 format-check:

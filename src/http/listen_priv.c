@@ -41,14 +41,16 @@ out:
 
 static int port_of(int fd)
 {
-    struct sockaddr_storage a = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a = {.v6 = {0}};
     socklen_t size = sizeof(a);
 
-    if (getsockname(fd, (struct sockaddr *)&a, &size) == -1)
+    if (getsockname(fd, &a.any, &size) == -1)
         return 0;
-    if (a.ss_family == AF_INET6)
-        return ntohs(((const struct sockaddr_in6 *)&a)->sin6_port);
-    return ntohs(((const struct sockaddr_in *)&a)->sin_port);
+    return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
 enum err listen_open(const char *host, int port, int *fd, int *bound_port, char detail[SERVER_DETAIL_SIZE])

@@ -230,6 +230,7 @@ static enum MHD_Result on_end(struct server *s, struct request *r)
     return MHD_YES;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the library decides the parameters */
 static enum MHD_Result on_call(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
                                const char *version, const char *data, size_t *n, void **context)
 {

@@ -1,5 +1,5 @@
-#include "http_fixture.h"
-#include "wait.h"
+#include "../support/http_fixture.h"
+#include "../support/wait.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-#include "http_fixture.h"
+#include "../support/http_fixture.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "wait.h"
+#include "../support/wait.h"
 #include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
