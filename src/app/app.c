@@ -26,7 +26,7 @@
 
 /* Order of life:
  *
- *   embedded Redis -> store -> workers -> mover -> server -> ready line -> signal
+ *   listening socket -> embedded Redis -> store -> workers -> mover -> server -> ready line -> signal
  *   server stops taking -> workers finish -> mover -> store -> what they hold -> embedded Redis
  *
  * The main thread owns the signals and the embedded server; everything else has threads of its own. On the way down, the work that is
@@ -214,7 +214,8 @@ static int start_workers(struct app *a)
     return 0;
 }
 
-static int start_server(struct app *a)
+/* First of all: an address in use is found out before anything else is started. */
+static int open_server(struct app *a)
 {
     const struct config *c = a->config;
     char detail[SERVER_DETAIL_SIZE];
@@ -222,7 +223,6 @@ static int start_server(struct app *a)
                                .port = c->port,
                                .max_body_bytes = (size_t)c->max_body_bytes,
                                .connection_max = (size_t)a->limits.connections,
-                               .store = a->store,
                                .tokens = (const char *const *)c->tokens,
                                .allow_net = &c->allow_net,
                                .openapi = embedded_openapi,
@@ -232,9 +232,14 @@ static int start_server(struct app *a)
                                .write_unready = write_unready,
                                .ctx = a};
 
-    if (server_start(&opts, &a->server, detail) != ERR_OK)
-        return failed(detail);
-    LOG_INFO("gateway.started", "gateway=%s listen=%s port=%d", a->gateway, log_quote(c->host),
+    return server_create(&opts, &a->server, detail) == ERR_OK ? 0 : failed(detail);
+}
+
+static int begin_server(struct app *a)
+{
+    if (server_begin(a->server, a->store) != ERR_OK)
+        return failed("the server's thread cannot be started");
+    LOG_INFO("gateway.started", "gateway=%s listen=%s port=%d", a->gateway, log_quote(a->config->host),
              server_port(a->server));
     return 0;
 }
@@ -243,8 +248,10 @@ static int start(struct app *a)
 {
     struct store_opts store = {.on_scheduled = on_scheduled, .on_scheduled_ctx = a};
     struct mover_opts mover = {.redis = &a->redis, .free_slots = free_slots, .ended_count = ended_count, .ctx = a};
-    int rc = start_redis(a);
+    int rc = open_server(a);
 
+    if (rc == 0)
+        rc = start_redis(a);
     if (rc != 0)
         return rc;
     if (pool_global_init() != ERR_OK)
@@ -257,7 +264,7 @@ static int start(struct app *a)
     rc = start_workers(a);
     if (rc == 0 && mover_begin(a->mover) != ERR_OK)
         rc = failed("the mover's thread cannot be started");
-    return rc == 0 ? start_server(a) : rc;
+    return rc == 0 ? begin_server(a) : rc;
 }
 
 /* --------------------------------------------------------------------- run */
@@ -359,7 +366,6 @@ static void stop(struct app *a)
     redis_opts_deinit(&a->redis);
     signature_secrets_deinit(&a->secrets);
     close(a->signal_fd);
-    LOG_INFO("gateway.stopped", "gateway=%s", a->gateway);
 }
 
 static int open_signals(void)
@@ -389,6 +395,8 @@ int app_run(const struct config *c)
     if (rc == 0)
         serve(a);
     stop(a);
+    if (rc == 0)
+        LOG_INFO("gateway.stopped", "gateway=%s", a->gateway);
     free(a);
     return rc;
 }

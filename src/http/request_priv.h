@@ -32,6 +32,7 @@ enum request_phase {
 /* What requests need of the server. */
 struct request_env {
     struct server_opts opts;
+    struct store *store;
     int64_t started_mono_ms;
     size_t reply_max_bytes;
     struct queue *done; /* operations the store has finished */

@@ -276,7 +276,7 @@ static void submit_operations(struct server *s)
     s->first_op = NULL;
     s->last_op = NULL;
     if (first)
-        store_submit_chain(s->env.opts.store, first, last);
+        store_submit_chain(s->env.store, first, last);
 }
 
 static void finish_operation(struct server *s, struct request *r)
@@ -398,7 +398,7 @@ static void destroy(struct server *s)
     free(s);
 }
 
-enum err server_start(const struct server_opts *opts, struct server **out, char detail[SERVER_DETAIL_SIZE])
+enum err server_create(const struct server_opts *opts, struct server **out, char detail[SERVER_DETAIL_SIZE])
 {
     enum err err = ERR_OK;
     struct server *s = xcalloc(1, sizeof(*s));
@@ -416,17 +416,18 @@ enum err server_start(const struct server_opts *opts, struct server **out, char 
     if (err != ERR_OK)
         goto out;
     err = start_daemon(s, detail);
-    if (err != ERR_OK)
-        goto out;
-    err = thread_start("http", run, s, &s->thread);
-    if (err != ERR_OK)
-        (void)snprintf(detail, SERVER_DETAIL_SIZE, "no thread for the HTTP server");
 out:
     if (err != ERR_OK)
         destroy(s);
     else
         *out = s;
     return err;
+}
+
+enum err server_begin(struct server *s, struct store *store)
+{
+    s->env.store = store;
+    return thread_start("http", run, s, &s->thread);
 }
 
 int server_port(const struct server *s)

@@ -19,7 +19,6 @@ struct server_opts {
     int port;         /* 0: any */
     size_t max_body_bytes;
     size_t connection_max;
-    struct store *store;               /* keeps */
     const char *const *tokens;         /* keeps; NULL-terminated; NULL: no auth */
     const struct cidr_list *allow_net; /* keeps */
     const char *openapi;               /* keeps; the file's text */
@@ -33,9 +32,12 @@ struct server_opts {
     void *ctx;
 };
 
-/* Binds, listens and starts the thread. ERR_IO with one line in `detail` when the address cannot be used. */
+/* Binds and listens: clients wait in the backlog from now on. ERR_IO with one line in `detail` when the address cannot be used. */
 #define SERVER_DETAIL_SIZE 200
-enum err server_start(const struct server_opts *opts, struct server **out, char detail[SERVER_DETAIL_SIZE]) NODISCARD;
+enum err server_create(const struct server_opts *opts, struct server **out, char detail[SERVER_DETAIL_SIZE]) NODISCARD;
+
+/* Start the thread that answers, from this store (keeps). ERR_IO when the system has no thread left. */
+enum err server_begin(struct server *s, struct store *store) NODISCARD;
 
 /* The port that is listened on. */
 int server_port(const struct server *s);

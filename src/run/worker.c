@@ -335,6 +335,7 @@ static void run(void *ctx)
         int64_t wait_ms = pool_run(w->pool);
         renew(w);
         wait_ms = sooner(wait_ms, hand_over(w));
+        follow_orders(w); /* before the tick, which acts on them */
         wait_ms = sooner(wait_ms, feed_tick(w->feed));
         if (w->delivery_count > 0)
             wait_ms = sooner(wait_ms, renew_interval_ms(w) / 4);
@@ -344,7 +345,6 @@ static void run(void *ctx)
             w->has_room_news = false;
             w->opts.on_room(w->opts.ctx);
         }
-        follow_orders(w);
         loop_turn(w->loop, wait_ms < 0 ? -1 : wait_ms * 1000);
     }
 }

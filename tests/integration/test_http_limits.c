@@ -285,7 +285,7 @@ Test(http_limits, an_address_that_cannot_be_used_is_one_line)
 
         opts.host = rows[i].host;
         opts.port = rows[i].is_taken ? port : 0;
-        cr_expect_eq(server_start(&opts, &second, detail), ERR_IO, "row %zu", i);
+        cr_expect_eq(server_create(&opts, &second, detail), ERR_IO, "row %zu", i);
         cr_expect_null(second, "row %zu", i);
         cr_expect_not_null(strstr(detail, rows[i].host), "%s", detail);
         cr_expect_null(strchr(detail, '\n'));

@@ -47,7 +47,6 @@ struct server_opts http_opts(void)
         .host = "127.0.0.1",
         .max_body_bytes = HTTP_MAX_BODY,
         .connection_max = 600,
-        .store = store,
         .allow_net = &allow_net,
         .openapi = "openapi: 3.1.0\n",
         .openapi_bytes = 15,
@@ -61,7 +60,8 @@ int http_start(const struct server_opts *opts)
 {
     char detail[SERVER_DETAIL_SIZE];
 
-    cr_assert_eq(server_start(opts, &server, detail), ERR_OK, "%s", detail);
+    cr_assert_eq(server_create(opts, &server, detail), ERR_OK, "%s", detail);
+    cr_assert_eq(server_begin(server, store), ERR_OK);
     return server_port(server);
 }
 
