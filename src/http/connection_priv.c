@@ -16,6 +16,7 @@
  * request line that is dripped, or stops half-way, is found as well. A connection is ended by shutdown(2) of its
  * descriptor, which libmicrohttpd sees as the end of the stream. */
 
+#define MANY 128
 #define TCP_STATE_CLOSE_WAIT 8 /* the client sends no more; in the kernel's enum, which has no header for programs */
 #define RECEIVED_SLACK_MS 50   /* the kernel counts in ticks of some milliseconds */
 
@@ -31,6 +32,8 @@ struct connection *connections_add(struct connections *list, int fd, int64_t now
         c->next->prev = c;
     list->first = c;
     list->count++;
+    if (list->count > list->peak_count)
+        list->peak_count = list->count;
     list->excess_count += c->is_excess;
     return c;
 }
@@ -140,4 +143,12 @@ void connections_sweep(struct connections *list, int64_t now_mono_ms)
         if (c->is_shut)
             (void)shutdown(c->fd, SHUT_RDWR);
     }
+}
+
+bool connections_have_fallen(struct connections *list)
+{
+    if (list->peak_count < MANY || list->count > list->peak_count / 4)
+        return false;
+    list->peak_count = list->count;
+    return true;
 }

@@ -35,6 +35,7 @@ struct connections {
     size_t count;
     size_t excess_count; /* of them */
     size_t max;          /* not counting the excess */
+    size_t peak_count;   /* since connections_have_fallen() last said so */
 };
 
 /* Gives; belongs to the list until connections_remove(). */
@@ -47,5 +48,8 @@ void connection_end(struct connection *c, int64_t now_mono_ms);
 
 /* Shut down every connection that took too long; to be called each CONNECTION_SWEEP_MS. */
 void connections_sweep(struct connections *list, int64_t now_mono_ms);
+
+/* Whether there were many and far fewer are left: their memory can go back to the system. */
+bool connections_have_fallen(struct connections *list);
 
 #endif

@@ -8,6 +8,7 @@
 #include "http/connection_priv.h"
 #include "http/listen_priv.h"
 #include "http/request_priv.h"
+#include <malloc.h>
 #include <microhttpd.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -351,6 +352,8 @@ static void turn(struct server *s)
     submit_operations(s);
     if (s->now_mono_ms >= s->next_sweep_mono_ms) {
         connections_sweep(&s->connections, s->now_mono_ms);
+        if (connections_have_fallen(&s->connections))
+            (void)malloc_trim(0); /* by itself the allocator keeps what thousands of connections once took */
         s->next_sweep_mono_ms = s->now_mono_ms + CONNECTION_SWEEP_MS;
     }
 }

@@ -32,7 +32,8 @@ struct server_opts {
     void *ctx;
 };
 
-/* Binds and listens: clients wait in the backlog from now on. ERR_IO with one line in `detail` when the address cannot be used. */
+/* Binds and listens: clients wait in the backlog from now on. ERR_IO with one line in `detail` when the address cannot
+ * be used. */
 #define SERVER_DETAIL_SIZE 200
 enum err server_create(const struct server_opts *opts, struct server **out, char detail[SERVER_DETAIL_SIZE]) NODISCARD;
 

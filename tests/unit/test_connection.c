@@ -179,3 +179,20 @@ Test(connection, one_too_many_is_marked_until_there_is_room)
     cr_expect_not(third->is_excess, "the excess one does not count");
     (void)close(fds[0]);
 }
+
+Test(connection, many_that_have_gone_are_noticed_once)
+{
+    int fds[2];
+    struct connection *many[200];
+
+    connect_pair(&fds[0], &fds[1]);
+    for (size_t i = 0; i < 200; i++)
+        many[i] = connections_add(&list, fds[1], start_ms);
+    cr_expect_not(connections_have_fallen(&list));
+    for (size_t i = 0; i < 200; i++)
+        connections_remove(&list, &many[i]);
+    cr_expect(connections_have_fallen(&list));
+    cr_expect_not(connections_have_fallen(&list));
+    cr_assert_eq(close(fds[0]), 0);
+    cr_assert_eq(close(fds[1]), 0);
+}
