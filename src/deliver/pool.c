@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "deliver/lookup_priv.h"
+#include "deliver/multi_priv.h"
 #include "deliver/webhook_priv.h"
 #include <curl/curl.h>
 #include <stdio.h>
@@ -36,13 +37,12 @@ TAILQ_HEAD(attempt_list, attempt);
 struct pool {
     struct pool_opts opts;
     struct webhook_env env;
-    CURLM *multi; /* NULL while there is nothing to do for long */
+    struct multi multi; /* closed while there was nothing to do for long */
     struct attempt_list lists[ATTEMPT_STATE_COUNT];
     int counts[ATTEMPT_STATE_COUNT];
     struct lookup_gate gate;
     bool gate_has_opened;    /* a lookup ended since the waiting were looked at */
     int64_t waiting_look_us; /* when they are looked at anyway; -1 never */
-    int64_t timer_mono_us;   /* when libcurl wants to be called; -1 never */
     int64_t idle_since_us;
     bool is_aborting;
     bool has_run; /* pool_run() has told when to be called again, and nothing changed since */
@@ -62,44 +62,7 @@ static struct attempt *first_of(const struct pool *p, enum attempt_state state)
     return TAILQ_FIRST(&p->lists[state]);
 }
 
-/* --- libcurl's callbacks --- */
-
-static void on_socket_ready(void *ctx, int fd, unsigned events)
-{
-    struct pool *p = ctx;
-    int mask = ((events & LOOP_READ) != 0 ? CURL_CSELECT_IN : 0) | ((events & LOOP_WRITE) != 0 ? CURL_CSELECT_OUT : 0);
-    int running = 0;
-
-    (void)curl_multi_socket_action(p->multi, fd, mask, &running);
-}
-
-static int on_socket_change(CURL *easy, curl_socket_t fd, int what, void *clientp, void *socketp)
-{
-    struct pool *p = clientp;
-    unsigned events = 0;
-
-    (void)easy;
-    (void)socketp;
-    if (what == CURL_POLL_REMOVE) {
-        loop_remove(p->opts.loop, fd);
-        return 0;
-    }
-    if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
-        events |= LOOP_READ;
-    if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
-        events |= LOOP_WRITE;
-    loop_set(p->opts.loop, fd, events, on_socket_ready, p);
-    return 0;
-}
-
-static int on_timer_change(CURLM *multi, long timeout_ms, void *clientp)
-{
-    struct pool *p = clientp;
-
-    (void)multi;
-    p->timer_mono_us = timeout_ms < 0 ? -1 : clock_mono_us() + (int64_t)timeout_ms * 1000;
-    return 0;
-}
+/* --- what happens inside libcurl --- */
 
 static void leave_lookup(struct pool *p, struct attempt *a, enum lookup_end end)
 {
@@ -146,34 +109,12 @@ enum err pool_create(const struct pool_opts *opts, struct pool **out)
     p->env.ctx = p;
     p->env.on_found = on_found;
     p->env.on_success = on_success;
-    p->timer_mono_us = -1;
+    multi_init(&p->multi, opts->loop);
     p->waiting_look_us = -1;
     for (int i = 0; i < ATTEMPT_STATE_COUNT; i++)
         TAILQ_INIT(&p->lists[i]);
     *out = p;
     return ERR_OK;
-}
-
-static bool multi_open(struct pool *p)
-{
-    long connections = p->opts.capacity > CONNECTIONS_MIN ? p->opts.capacity : CONNECTIONS_MIN;
-    int failed = 0;
-
-    if (p->multi != NULL)
-        return true;
-    p->multi = curl_multi_init();
-    if (p->multi == NULL)
-        return false;
-    failed |= (int)curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, on_socket_change);
-    failed |= (int)curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
-    failed |= (int)curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, on_timer_change);
-    failed |= (int)curl_multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
-    failed |= (int)curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, connections);
-    if (failed != 0) {
-        (void)curl_multi_cleanup(p->multi);
-        p->multi = NULL;
-    }
-    return p->multi != NULL;
 }
 
 static void attempt_free(struct pool *p, struct attempt *a)
@@ -183,14 +124,11 @@ static void attempt_free(struct pool *p, struct attempt *a)
     attempt_destroy(&a);
 }
 
-static void multi_close(struct pool *p)
+static void give_everything_back(struct pool *p)
 {
     while (first_of(p, ATTEMPT_IDLE) != NULL)
         attempt_free(p, first_of(p, ATTEMPT_IDLE));
-    if (p->multi != NULL)
-        (void)curl_multi_cleanup(p->multi);
-    p->multi = NULL;
-    p->timer_mono_us = -1;
+    multi_close(&p->multi);
 }
 
 static bool state_is_curls(enum attempt_state state)
@@ -202,7 +140,7 @@ static bool state_is_curls(enum attempt_state state)
 static void take_back(struct pool *p, struct attempt *a, enum attempt_state to)
 {
     if (state_is_curls(a->state))
-        (void)curl_multi_remove_handle(p->multi, a->easy);
+        multi_remove(&p->multi, a->easy);
     leave_lookup(p, a, LOOKUP_LET_GO);
     attempt_move(p, a, to);
     if (to == ATTEMPT_IDLE)
@@ -216,7 +154,7 @@ void pool_destroy(struct pool **p)
     for (int state = 0; state < ATTEMPT_STATE_COUNT; state++)
         while (state != ATTEMPT_IDLE && first_of(*p, (enum attempt_state)state) != NULL)
             take_back(*p, first_of(*p, (enum attempt_state)state), ATTEMPT_IDLE);
-    multi_close(*p);
+    give_everything_back(*p);
     free((*p)->env.agent_line);
     free(*p);
     *p = NULL;
@@ -261,7 +199,7 @@ static enum err launch(struct pool *p, struct attempt *a, int64_t now_us)
     int64_t left_ms = a->task->timeout_ms - (now_us - a->started_mono_us) / 1000;
 
     if (curl_easy_setopt(a->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 0 ? left_ms : 1)) != CURLE_OK ||
-        curl_multi_add_handle(p->multi, a->easy) != CURLM_OK)
+        multi_add(&p->multi, a->easy) != ERR_OK)
         return ERR_NOMEM;
     attempt_move(p, a, ATTEMPT_RUNNING);
     return ERR_OK;
@@ -289,12 +227,13 @@ static enum err launch_or_wait(struct pool *p, struct attempt *a, int64_t now_us
 enum err pool_start(struct pool *p, const struct task *t, int attempt_number, int64_t wall_offset_us, bool is_last,
                     void *owner)
 {
+    long connections = p->opts.capacity > CONNECTIONS_MIN ? p->opts.capacity : CONNECTIONS_MIN;
     struct attempt *a = NULL;
     enum err err = ERR_OK;
 
     if (pool_in_flight(p) >= p->opts.capacity)
         return ERR_TOO_BIG;
-    if (!multi_open(p))
+    if (multi_open(&p->multi, connections) != ERR_OK)
         return ERR_NOMEM;
     a = get_attempt(p);
     if (a == NULL)
@@ -331,16 +270,6 @@ static void attempt_linger(struct pool *p, struct attempt *a)
         take_back(p, first_of(p, ATTEMPT_LINGERING), ATTEMPT_IDLE);
 }
 
-static void run_timers(struct pool *p)
-{
-    int running = 0;
-
-    if (p->timer_mono_us == -1 || p->timer_mono_us > clock_mono_us())
-        return;
-    p->timer_mono_us = -1;
-    (void)curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-}
-
 /* The name has no address: whoever waits for the same lookup has its answer, too. */
 static void fail_same_host(struct pool *p, uint64_t host)
 {
@@ -368,16 +297,11 @@ static void collect_one(struct pool *p, struct attempt *a, CURLcode code)
 
 static void collect(struct pool *p)
 {
-    CURLMsg *message = NULL;
-    int left = 0;
+    void *attempt = NULL;
+    CURLcode code = CURLE_OK;
 
-    while (p->multi != NULL && (message = curl_multi_info_read(p->multi, &left)) != NULL) {
-        CURLcode code = message->data.result; /* the message is gone with its handle */
-        char *private = NULL;
-        if (message->msg == CURLMSG_DONE &&
-            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private) == CURLE_OK)
-            collect_one(p, (struct attempt *)(void *)private, code);
-    }
+    while (multi_next_done(&p->multi, &attempt, &code))
+        collect_one(p, attempt, code);
 }
 
 /* Start those whose lookup may begin now; give back those that waited their whole time. */
@@ -453,7 +377,7 @@ static void report(struct pool *p)
 /* Give everything back after a while without work. Returns when to look again, -1 for never. */
 static int64_t trim_when_idle(struct pool *p, int64_t now_us)
 {
-    if (p->multi == NULL)
+    if (p->multi.handle == NULL)
         return -1;
     if (pool_in_flight(p) > 0 || p->counts[ATTEMPT_LINGERING] > 0) {
         p->idle_since_us = 0;
@@ -463,7 +387,7 @@ static int64_t trim_when_idle(struct pool *p, int64_t now_us)
         p->idle_since_us = now_us;
     if (now_us - p->idle_since_us < IDLE_US)
         return p->idle_since_us + IDLE_US;
-    multi_close(p);
+    give_everything_back(p);
     p->idle_since_us = 0;
     return -1;
 }
@@ -480,7 +404,7 @@ int64_t pool_run(struct pool *p)
     int64_t now_us = 0;
     int64_t next_us = -1;
 
-    run_timers(p);
+    multi_run_timer(&p->multi);
     collect(p);
     abort_attempts(p);
     look_at_waiting(p, clock_mono_us());
@@ -488,7 +412,7 @@ int64_t pool_run(struct pool *p)
 
     now_us = clock_mono_us();
     next_us = trim_when_idle(p, now_us);
-    next_us = earlier(next_us, p->timer_mono_us);
+    next_us = earlier(next_us, p->multi.timer_mono_us);
     next_us = earlier(next_us, p->waiting_look_us);
     if (p->gate_has_opened || p->is_aborting)
         next_us = now_us;

@@ -72,6 +72,7 @@ static curl_socket_t on_open_socket(void *clientp, curlsocktype purpose, struct 
 }
 
 /* Before every send, also on a reused connection. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): libcurl decides the types */
 static int on_before_request(void *clientp, char *peer_ip, char *local_ip, int peer_port, int local_port)
 {
     struct attempt *a = clientp;

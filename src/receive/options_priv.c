@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The flags and secrets of `duepost receive`.
+ *
+ * It is started by hand beside a gateway, so it takes its secrets from the same variables, but has flags of its own and
+ * not the gateway's table: none of those settings means anything here. As there, all faults are told in one go, and a
+ * secret is never shown, only its place in the list. */
+
 #define SECRET_FILE_MAX_BYTES ((size_t)64 * 1024)
 #define USAGE                                                                                      \
     "usage: duepost receive [--listen HOST:PORT] [--secret-file FILE] [--status CODE] [--quiet]\n" \
@@ -108,42 +114,47 @@ static enum err find_secrets(struct receive_options *o, const char *file_flag)
     return file != NULL ? read_secret_file(o, "DUEPOST_SIGNING_SECRET_FILE", file) : ERR_OK;
 }
 
-/* The value of argv[*i] when it is `name`, as "--name VALUE" (*i moves on) or "--name=VALUE"; else NULL. */
-static const char *value_of(int argc, char **argv, int *i, const char *name)
-{
-    size_t n = strlen(name);
+/* A flag with a value, and where the value goes. */
+struct flag {
+    const char *name;
+    const char **value;
+};
 
-    if (strncmp(argv[*i], name, n) != 0)
-        return NULL;
-    if (argv[*i][n] == '=')
-        return argv[*i] + n + 1;
-    if (argv[*i][n] != '\0')
-        return NULL;
-    return *i + 1 < argc ? argv[++*i] : "";
+/* Read argv[i] as "--name VALUE" or "--name=VALUE". How many words it took; 0 when it is another flag. */
+static int read_flag(const struct flag *flag, int left, char **words)
+{
+    size_t n = strlen(flag->name);
+
+    if (strncmp(words[0], flag->name, n) != 0)
+        return 0;
+    if (words[0][n] == '=') {
+        *flag->value = words[0] + n + 1;
+        return 1;
+    }
+    if (words[0][n] != '\0')
+        return 0;
+    *flag->value = left > 1 ? words[1] : "";
+    return 2;
 }
 
 enum err receive_options_read(int argc, char **argv, struct receive_options *out)
 {
-    const char *secret_file = NULL;
-    const char *value = NULL;
+    const char *secret_file = NULL, *status = "200";
+    const struct flag flags[] = {{"--listen", &out->listen}, {"--secret-file", &secret_file}, {"--status", &status}};
     bool is_wrong = false;
 
-    *out = (struct receive_options){.listen = "127.0.0.1:9000", .status = 200};
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--quiet") == 0) {
-            out->is_quiet = true;
-        } else if ((value = value_of(argc, argv, &i, "--listen")) != NULL) {
-            out->listen = value;
-        } else if ((value = value_of(argc, argv, &i, "--secret-file")) != NULL) {
-            secret_file = value;
-        } else if ((value = value_of(argc, argv, &i, "--status")) != NULL) {
-            is_wrong |= read_status(out, value) != ERR_OK;
-        } else {
-            (void)fault("flag", argv[i], "is unknown");
-            is_wrong = true;
-        }
+    *out = (struct receive_options){.listen = "127.0.0.1:9000"};
+    for (int i = 0; i < argc;) {
+        int taken = strcmp(argv[i], "--quiet") == 0;
+        out->is_quiet |= taken == 1;
+        for (size_t k = 0; k < sizeof(flags) / sizeof(flags[0]) && taken == 0; k++)
+            taken = read_flag(&flags[k], argc - i, &argv[i]);
+        if (taken == 0)
+            is_wrong |= fault("flag", argv[i], "is unknown") != ERR_OK;
+        i += taken > 0 ? taken : 1;
     }
     is_wrong |= read_listen(out) != ERR_OK;
+    is_wrong |= read_status(out, status) != ERR_OK;
     is_wrong |= find_secrets(out, secret_file) != ERR_OK;
     if (!is_wrong)
         return ERR_OK;

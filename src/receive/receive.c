@@ -70,14 +70,16 @@ static int open_listener(const struct receive_options *o, bool *is_ipv6)
 /* The port really bound: --listen may ask for any. */
 static int bound_port(int fd)
 {
-    struct sockaddr_storage address;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {0}};
     socklen_t size = sizeof(address);
 
-    if (getsockname(fd, (struct sockaddr *)&address, &size) == -1)
+    if (getsockname(fd, &address.any, &size) == -1)
         return 0;
-    if (address.ss_family == AF_INET6)
-        return ntohs(((const struct sockaddr_in6 *)(const void *)&address)->sin6_port);
-    return ntohs(((const struct sockaddr_in *)(const void *)&address)->sin_port);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 static void print_totals(const struct serve_totals *t)
@@ -122,17 +124,18 @@ static int run(const struct receive_options *o, const sigset_t *signals)
 
 int receive_main(int argc, char **argv)
 {
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct receive_options options;
     sigset_t signals;
     int rc = 0;
 
     if (receive_options_read(argc, argv, &options) != ERR_OK)
         return CONFIG_EXIT_CODE;
-    (void)signal(SIGPIPE, SIG_IGN);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGINT);
     (void)sigaddset(&signals, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     rc = run(&options, &signals);
     receive_options_deinit(&options);
     return rc;

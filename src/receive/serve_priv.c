@@ -114,6 +114,7 @@ static void keep_body(struct serve *s, struct request *r, const char *data, size
     drop_body(s, r);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): libmicrohttpd decides the parameters */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method,
                                   const char *version, const char *data, size_t *data_bytes, void **context)
 {

@@ -100,8 +100,7 @@ ParameterizedTestParameters(pool_answer, status_and_error_of)
     return cr_make_param_array(struct bytes_case, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(struct bytes_case *c, pool_answer, status_and_error_of, .init = setup, .fini = teardown,
-                  .timeout = 120)
+ParameterizedTest(struct bytes_case *c, pool_answer, status_and_error_of)
 {
     const struct webhook_result *r =
         pool_fixture_answered(f, &(struct receiver_answer){.steps = {RECEIVER_SAY(c->bytes), {.action = c->then}}});
@@ -229,8 +228,7 @@ ParameterizedTestParameters(pool_answer, silence_ends_at_the_tasks_timeout)
     return cr_make_param_array(struct timeout_case, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(struct timeout_case *c, pool_answer, silence_ends_at_the_tasks_timeout, .init = setup,
-                  .fini = teardown, .timeout = 120)
+ParameterizedTest(struct timeout_case *c, pool_answer, silence_ends_at_the_tasks_timeout)
 {
     struct task *t = pool_fixture_task(f, NULL);
 
@@ -329,8 +327,7 @@ ParameterizedTestParameters(pool_answer, redirects_are_not_followed)
     return cr_make_param_array(struct redirect_case, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(struct redirect_case *c, pool_answer, redirects_are_not_followed, .init = setup, .fini = teardown,
-                  .timeout = 120)
+ParameterizedTest(struct redirect_case *c, pool_answer, redirects_are_not_followed)
 {
     struct receiver *other = receiver_create();
     char answer[256];

@@ -89,8 +89,7 @@ ParameterizedTestParameters(pool_connection,
 }
 
 ParameterizedTest(enum receiver_action *end, pool_connection,
-                  a_connection_lost_after_the_request_is_a_failed_attempt_and_no_hidden_resend, .init = setup,
-                  .fini = teardown, .timeout = 120)
+                  a_connection_lost_after_the_request_is_a_failed_attempt_and_no_hidden_resend)
 {
     receiver_script_bytes(f->receiver, OK_ANSWER);
     receiver_script(f->receiver, &(struct receiver_answer){.steps = {{.action = *end}}});
@@ -246,8 +245,7 @@ ParameterizedTestParameters(pool_connection, other_spellings_of_blocked_addresse
     return cr_make_param_array(struct address_case, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(struct address_case *c, pool_connection, other_spellings_of_blocked_addresses_are_blocked,
-                  .init = setup, .fini = teardown, .timeout = 120)
+ParameterizedTest(struct address_case *c, pool_connection, other_spellings_of_blocked_addresses_are_blocked)
 {
     f->allow_net.count = 0;
     set_url(c->host, receiver_port(f->receiver), "/");

@@ -107,8 +107,7 @@ ParameterizedTestParameters(pool_request, each_method_and_kind_of_body_has_its_f
     return cr_make_param_array(struct body_case, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(struct body_case *c, pool_request, each_method_and_kind_of_body_has_its_form, .init = setup,
-                  .fini = teardown, .timeout = 60)
+ParameterizedTest(struct body_case *c, pool_request, each_method_and_kind_of_body_has_its_form)
 {
     const struct receiver_request *q = NULL;
 

@@ -1,0 +1,32 @@
+#ifndef DELIVER_MULTI_PRIV_H
+#define DELIVER_MULTI_PRIV_H
+
+#include "base/err.h"
+#include "base/loop.h"
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A CURLM driven by a loop: its sockets are watched there, its one timer is told to the caller. Threads: the loop's. */
+struct multi {
+    CURLM *handle; /* NULL while closed */
+    struct loop *loop;
+    int64_t timer_mono_us; /* when multi_run_timer() has to be called; -1 never */
+};
+
+void multi_init(struct multi *m, struct loop *loop); /* closed; keeps the loop */
+
+/* Open it, unless it is; at most `connections` stay open without a transfer. ERR_NOMEM. */
+enum err multi_open(struct multi *m, long connections) NODISCARD;
+void multi_close(struct multi *m); /* every easy handle must have been removed */
+
+enum err multi_add(struct multi *m, CURL *easy) NODISCARD;
+void multi_remove(struct multi *m, CURL *easy); /* never inside a callback of libcurl */
+
+/* Do what is due by the timer. */
+void multi_run_timer(struct multi *m);
+
+/* The next transfer that has ended: its CURLOPT_PRIVATE and result. False when there is none. */
+bool multi_next_done(struct multi *m, void **private_data, CURLcode *code);
+
+#endif
