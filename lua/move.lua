@@ -7,6 +7,7 @@
 -- Due lanes are served in turn: each gets its share of the room and at least one task, and a lane with a backlog is then
 -- put behind those that were served longer ago. An id without record (deleted by hand) leaves its lane and is counted.
 local now, now_us = clock()
+local queues = {}
 
 local unread = redis.call('XLEN', READY_STREAM)
 unread = unread - redis.call('XPENDING', READY_STREAM, GROUP)[1]
@@ -24,6 +25,8 @@ local function release(queue, ids)
             moved = moved + 1
         else
             add(totals, 'orphans', 1)
+            add(totals, 'pending', -1)
+            add(queues, queue, -1)
         end
     end
     add(out, queue, moved)
@@ -47,9 +50,10 @@ end
 local room = math.min(tonumber(ARGV[3]), ARGV[2] - unread)
 local moved = 0
 if room > 0 then
-    local lanes = redis.call('ZRANGEBYSCORE', LANES, '-inf', now, 'LIMIT', 0, 64)
-    local share = math.max(1, math.floor(room / math.max(1, #lanes)))
+    local lanes = redis.call('ZRANGEBYSCORE', LANES, '-inf', now, 'LIMIT', 0, math.min(64, room))
+    local share = math.floor(room / math.max(1, #lanes))
     for _, queue in ipairs(lanes) do moved = moved + serve(queue, share) end
+    flush_level(QUEUES, queues)
     flush_counters()
 end
 
