@@ -33,6 +33,7 @@
  * awaited is looked at every STEP_MS, so that a second signal can cut it short. */
 
 #define STEP_MS 10
+#define CLIENTS_MS 3000 /* for requests under way: a client that sends the rest of one slowly is not waited for longer */
 #define HURRY_MS 2000 /* after a second signal what is left is given back, for this long at most */
 
 struct app {
@@ -347,11 +348,12 @@ static void finish_deliveries(struct app *a, int64_t deadline_mono_ms)
 
 static void stop(struct app *a)
 {
-    int64_t deadline = clock_mono_ms() + a->config->drain_timeout_ms;
+    int64_t now = clock_mono_ms();
+    int64_t deadline = now + a->config->drain_timeout_ms;
 
     for (int i = 0; i < a->worker_count; i++)
         worker_drain(a->workers[i]);
-    server_stop(&a->server, deadline);
+    server_stop(&a->server, deadline < now + CLIENTS_MS ? deadline : now + CLIENTS_MS);
     finish_deliveries(a, deadline);
     for (int i = 0; i < a->worker_count; i++)
         worker_stop(a->workers[i]);
