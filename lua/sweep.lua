@@ -4,6 +4,8 @@
 --          remove at most in this call
 -- Returns: {removed, ms until the next one is due for removal (-1: none)}
 -- Cost: O(log N) a task removed. Idempotent.
+--
+-- A record in another state than its container says (deleted by hand, and the id used again) is a live task: it stays.
 local now = clock()
 local RETENTION = {[DELIVERED] = ARGV[2], [DEAD] = ARGV[3], [CANCELLED] = ARGV[4], [EXPIRED] = ARGV[5]}
 local limit = tonumber(ARGV[7])
@@ -13,7 +15,7 @@ local function remove(state, ids)
     local keys = {}
     for _, id in ipairs(ids) do
         local h = read_head(base .. id)
-        if h then
+        if h and h.state == state then
             keys[#keys + 1] = h.key
             add(queues, h.queue, -1)
             if state == DEAD then redis.call('ZREM', base .. ':dead:' .. h.queue, id) end
@@ -33,15 +35,27 @@ for state = DELIVERED, EXPIRED do
     kept = kept + redis.call('ZCARD', FINISHED[state])
 end
 
--- Over the limit: the oldest of the largest set go first.
+-- The oldest `count` of all finished tasks, as lists of ids by state.
+local function oldest(count)
+    local found, by_state = {}, {}
+    for state = DELIVERED, EXPIRED do
+        local ids = redis.call('ZRANGE', FINISHED[state], 0, count - 1, 'WITHSCORES')
+        for i = 1, #ids, 2 do found[#found + 1] = {id = ids[i], at = tonumber(ids[i + 1]), state = state} end
+        by_state[state] = {}
+    end
+    table.sort(found, function(a, b) return a.at < b.at or (a.at == b.at and a.id < b.id) end)
+    for i = 1, count do
+        local ids = by_state[found[i].state]
+        ids[#ids + 1] = found[i].id
+    end
+    return by_state
+end
+
 local over = math.min(kept - ARGV[6], limit - removed)
 if over > 0 then
-    local largest = DELIVERED
-    for state = DEAD, EXPIRED do
-        if redis.call('ZCARD', FINISHED[state]) > redis.call('ZCARD', FINISHED[largest]) then largest = state end
-    end
-    remove(largest, redis.call('ZRANGE', FINISHED[largest], 0, over - 1))
+    for state, ids in pairs(oldest(over)) do remove(state, ids) end
     add(totals, 'trimmed', over)
+    kept = kept - over
 end
 
 local next_ms = -1
@@ -52,6 +66,7 @@ for state = DELIVERED, EXPIRED do
         if next_ms < 0 or due < next_ms then next_ms = due end
     end
 end
+if kept > tonumber(ARGV[6]) then next_ms = 0 end
 flush_level(QUEUES, queues)
 flush_counters()
 return {removed, next_ms}
