@@ -110,6 +110,14 @@ void lookup_leave(struct lookup_gate *gate, uint64_t host, enum lookup_end end, 
         gate->known[host % LOOKUP_KNOWN_COUNT] = (struct lookup_known){.host = host, .until_us = now_us + KNOWN_US};
 }
 
+bool lookup_has_place(const struct lookup_gate *gate, uint64_t host)
+{
+    for (int i = 0; i < LOOKUP_MAX; i++)
+        if (gate->slots[i].host == host)
+            return true;
+    return false;
+}
+
 int64_t lookup_next_free_us(const struct lookup_gate *gate)
 {
     int64_t next = -1;

@@ -48,6 +48,9 @@ uint64_t lookup_host(const char *url);
 enum lookup_answer lookup_enter(struct lookup_gate *gate, uint64_t host, int64_t now_us);
 void lookup_leave(struct lookup_gate *gate, uint64_t host, enum lookup_end end, int64_t now_us);
 
+/* Whether this host has a place, under way or held: who waits then waits for its own name, and not for others. */
+bool lookup_has_place(const struct lookup_gate *gate, uint64_t host);
+
 /* When the next held place becomes free; -1 when none is held. */
 int64_t lookup_next_free_us(const struct lookup_gate *gate);
 

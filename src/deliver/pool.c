@@ -304,7 +304,15 @@ static void collect(struct pool *p)
         collect_one(p, attempt, code);
 }
 
-/* Start those whose lookup may begin now; give back those that waited their whole time. */
+/* Its time has passed: because of its own name, which is a failed attempt, or because others had all the places. */
+static void end_waiting(struct pool *p, struct attempt *a)
+{
+    bool is_own = lookup_has_place(&p->gate, a->host);
+
+    end_attempt(p, a, CURLE_OPERATION_TIMEDOUT, is_own ? NULL : "waited too long for name lookups of others");
+}
+
+/* Start those whose lookup may begin now; end those that waited their whole time. */
 static void look_at_waiting(struct pool *p, int64_t now_us)
 {
     struct attempt *next = NULL;
@@ -317,7 +325,7 @@ static void look_at_waiting(struct pool *p, int64_t now_us)
         int64_t deadline_us = a->started_mono_us + a->task->timeout_ms * 1000;
         next = TAILQ_NEXT(a, link);
         if (deadline_us <= now_us)
-            end_attempt(p, a, CURLE_OK, "waited too long for name lookups of others");
+            end_waiting(p, a);
         else if (launch_or_wait(p, a, now_us) != ERR_OK)
             end_attempt(p, a, CURLE_OUT_OF_MEMORY, NULL);
         else if (a->state == ATTEMPT_WAITING && (p->waiting_look_us == -1 || deadline_us < p->waiting_look_us))

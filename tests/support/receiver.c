@@ -370,6 +370,17 @@ int receiver_connection_count(struct receiver *r)
     return count;
 }
 
+int receiver_open_count(struct receiver *r)
+{
+    int count = 0;
+
+    pthread_mutex_lock(&r->lock);
+    for (int i = 0; i < r->connection_count; i++)
+        count += r->connections[i]->fd != -1;
+    pthread_mutex_unlock(&r->lock);
+    return count;
+}
+
 void receiver_wait(struct receiver *r, int count)
 {
     WAIT_UNTIL(receiver_count(r) >= count, 5000);

@@ -79,6 +79,7 @@ void receiver_script_bytes(struct receiver *r, const char *bytes);
 
 int receiver_count(struct receiver *r);            /* requests so far */
 int receiver_connection_count(struct receiver *r); /* connections accepted so far */
+int receiver_open_count(struct receiver *r);       /* connections open at the moment */
 void receiver_wait(struct receiver *r, int count); /* until so many requests came; fails the test after 5 s */
 
 /* The i-th request, from 0. Borrowed, valid until the receiver is destroyed. Fails the test when there is none. */

@@ -1,0 +1,118 @@
+/* TLS: which certificates are accepted, and that nothing is sent otherwise. The receiver is `openssl s_server`. */
+#include "../support/pool_fixture.h"
+#include "../support/proc.h"
+#include "../support/tmpdir.h"
+#include "../support/wait.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *dir, *cert, *key;
+static struct proc *server;
+static int port;
+
+/* Make a certificate for this name in the folder, signed by itself. */
+static void make_certificate(const char *name)
+{
+    char subject[80], alt_name[96];
+    const char *const argv[] = {"openssl", "req",   "-x509", "-newkey", "ec",    "-pkeyopt", "ec_paramgen_curve:P-256",
+                                "-nodes",  "-days", "2",     "-subj",   subject, "-addext",  alt_name,
+                                "-keyout", key,     "-out",  cert,      NULL};
+    struct proc *p = NULL;
+
+    (void)snprintf(subject, sizeof(subject), "/CN=%s", name);
+    (void)snprintf(alt_name, sizeof(alt_name), "subjectAltName=DNS:%s", name);
+    p = proc_start(argv, NULL, dir);
+    cr_assert_eq(proc_wait(p, 10000), 0, "%s", proc_stderr(p));
+    proc_destroy(&p);
+}
+
+static void start_server(void)
+{
+    const char *const argv[] = {"openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", cert,
+                                "-key",    key,        "-www",    "-naccept",    "9",     NULL};
+    const char *line = NULL;
+
+    server = proc_start(argv, NULL, dir);
+    WAIT_UNTIL((line = strstr(proc_stdout(server), "ACCEPT 127.0.0.1:")) != NULL && strchr(line, '\n') != NULL, 10000);
+    port = (int)strtol(line + strlen("ACCEPT 127.0.0.1:"), NULL, 10);
+}
+
+static void setup(void)
+{
+    dir = tmpdir_create();
+    cert = tmpdir_path(dir, "cert.pem");
+    key = tmpdir_path(dir, "key.pem");
+}
+
+static void teardown(void)
+{
+    proc_destroy(&server);
+    free(cert);
+    free(key);
+    tmpdir_destroy(&dir);
+}
+
+TestSuite(pool_tls, .init = setup, .fini = teardown, .timeout = 120);
+
+/* One GET to the server under the name "localhost", with this CA file. */
+static struct webhook_result get_with(const char *ca_file)
+{
+    struct pool_fixture *f = pool_fixture_create(&(struct pool_fixture_opts){.ca_file = ca_file});
+    struct webhook_result result;
+    struct task *t = NULL;
+    char url[64];
+
+    (void)snprintf(url, sizeof(url), "https://localhost:%d/", port);
+    t = pool_fixture_task(f, url);
+    t->method = TASK_METHOD_GET;
+    result = *pool_fixture_send(f, t);
+    task_destroy(&t);
+    pool_fixture_destroy(&f);
+    return result;
+}
+
+static void expect_refused(const struct webhook_result *r)
+{
+    cr_expect_eq(r->status, 0);
+    cr_expect_eq(strncmp(r->error, "TLS: certificate refused: ", 26), 0, "%s", r->error);
+    cr_expect_eq(r->sent_mono_us, 0);
+    cr_expect(!r->is_local_failure);
+}
+
+Test(pool_tls, a_certificate_of_the_private_ca_is_accepted)
+{
+    make_certificate("localhost");
+    start_server();
+    struct webhook_result r = get_with(cert);
+    cr_expect_eq(r.status, 200, "%s", r.error);
+}
+
+Test(pool_tls, a_certificate_of_an_unknown_ca_is_refused)
+{
+    make_certificate("localhost");
+    start_server();
+    struct webhook_result r = get_with(NULL);
+    expect_refused(&r);
+}
+
+Test(pool_tls, a_certificate_for_another_name_is_refused)
+{
+    make_certificate("elsewhere.example");
+    start_server();
+    struct webhook_result r = get_with(cert);
+    expect_refused(&r);
+}
+
+Test(pool_tls, a_ca_file_that_is_none_fails_the_attempt)
+{
+    char *broken = tmpdir_write(dir, "broken.pem", "no certificate\n");
+
+    make_certificate("localhost");
+    start_server();
+    struct webhook_result r = get_with(broken);
+    cr_expect_eq(r.status, 0);
+    cr_expect_eq(strncmp(r.error, "TLS: ", 5), 0, "%s", r.error);
+    free(broken);
+}
