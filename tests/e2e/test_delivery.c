@@ -210,7 +210,7 @@ Test(delivery, a_failed_attempt_is_repeated_on_schedule_with_the_same_id)
     cr_assert_eq(sink_count(w->sink, "/flaky"), 4, "each request is one attempt");
     for (size_t n = 1; n <= 4; n++) {
         const struct sink_request *r = sink_wait(w->sink, "/flaky", n, 1);
-        char attempt[8];
+        char attempt[24];
         (void)snprintf(attempt, sizeof(attempt), "%zu", n);
         cr_expect_str_eq(sink_header(r, "webhook-id"), "flaky");
         cr_expect_str_eq(sink_header(r, "duepost-attempt"), attempt);
@@ -294,7 +294,7 @@ Test(delivery, a_redirect_is_a_failure_and_never_followed)
 
     cr_assert(asprintf(&location, "Location: %s\r\n", sink_url(w->sink, "/elsewhere")) > 0);
     for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
-        char path[16], id[16];
+        char path[32], id[32];
         (void)snprintf(path, sizeof(path), "/%d", statuses[i]);
         (void)snprintf(id, sizeof(id), "r-%d", statuses[i]);
         SINK_SCRIPT(w->sink, path, {.status = statuses[i], .headers = location});
@@ -413,14 +413,14 @@ Test(delivery, no_task_comes_early_and_all_come_once)
     int64_t late_us[TASKS];
 
     for (int i = 0; i < TASKS; i++) {
-        char id[16], more[64];
+        char id[32], more[64];
         (void)snprintf(id, sizeof(id), "odd-%d", i);
         (void)snprintf(more, sizeof(more), ",\"delay\":%d", i * 7919 % 1499);
         post(id, "/odd", more);
     }
     sink_wait(w->sink, "/odd", TASKS, 2 * ARRIVE_MS);
     for (int i = 0; i < TASKS; i++) {
-        char id[16];
+        char id[32];
         (void)snprintf(id, sizeof(id), "odd-%d", i);
         task_reaches(w->api, id, "delivered", ARRIVE_MS);
         const struct sink_request *r = sink_wait(w->sink, "/odd", (size_t)i + 1, 1);

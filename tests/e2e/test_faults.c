@@ -97,13 +97,13 @@ Test(faults, forgotten_scripts_are_loaded_again)
 {
     start_with_redis();
     for (int i = 0; i < 40; i++) {
-        char id[16];
+        char id[32];
         (void)snprintf(id, sizeof(id), "flush-%d", i);
         redis_fixture_run(redis, "SCRIPT FLUSH");
         post(gateway, id, "/flush", i % 4 * 10);
     }
     for (int i = 0; i < 40; i++) {
-        char id[16];
+        char id[32];
         (void)snprintf(id, sizeof(id), "flush-%d", i);
         redis_fixture_run(redis, "SCRIPT FLUSH");
         task_reaches(gateway->api, id, "delivered", ARRIVE_MS);
@@ -139,7 +139,7 @@ Test(faults, cut_connections_are_made_again)
     start_with_redis();
     post(gateway, "pending", "/pending", 300);
     for (int i = 0; i < 5; i++) {
-        char id[16];
+        char id[32];
         (void)snprintf(id, sizeof(id), "cut-%d", i);
         redis_fixture_run(redis, "CLIENT KILL TYPE normal SKIPME yes");
         expect_recovery(gateway, id);

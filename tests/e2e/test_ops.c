@@ -156,7 +156,7 @@ Test(ops, stats_show_what_is_under_way)
 Test(ops, percentiles_of_lateness_are_in_order)
 {
     for (int i = 0; i < 50; i++) {
-        char id[16], more[32];
+        char id[32], more[64];
         (void)snprintf(id, sizeof(id), "late-%d", i);
         (void)snprintf(more, sizeof(more), ",\"delay\":%d", i);
         post(id, "/late", more);

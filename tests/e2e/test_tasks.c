@@ -372,7 +372,7 @@ Test(tasks, delete_races_with_the_due_moment_and_the_answer_is_the_truth)
     bool is_cancelled[TASKS];
 
     for (int i = 0; i < TASKS; i++) {
-        char path[16], id[16];
+        char path[32], id[32];
         (void)snprintf(path, sizeof(path), "/race/%d", i);
         (void)snprintf(id, sizeof(id), "race-%d", i);
         const struct reply *r =
@@ -384,7 +384,7 @@ Test(tasks, delete_races_with_the_due_moment_and_the_answer_is_the_truth)
     }
     pass_time_ms(100);
     for (int i = 0; i < TASKS; i++) {
-        char path[16], id[16];
+        char path[32], id[32];
         (void)snprintf(path, sizeof(path), "/race/%d", i);
         (void)snprintf(id, sizeof(id), "race-%d", i);
         if (!is_cancelled[i])
