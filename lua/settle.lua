@@ -3,11 +3,13 @@
 -- ARGV:    base, then for each task: id, entry id, generation, how (d delivered, r retry, x dead, b given back),
 --          delay in ms before it is due again, bytes of the specification to keep (-1: all), encoded attempts
 -- Returns: for each task {state reached, due time or 0}; state -1 when the task is no longer ours: nothing was changed.
--- Cost: O(log N) a task. Idempotent: the generation changes, so a repeat finds the task no longer ours and changes nothing.
+-- Cost: O(log N) a task. Idempotent: the generation changes, so a repeat finds the task no longer ours and changes
+--       nothing.
 --
--- A task is ours while it is `delivering` with the generation we claimed: whoever takes it over changes that. A cancel
--- asked for meanwhile wins over everything but success. XACK comes first: Redis allows it when it is out of memory, and what
--- follows in the same script with it, so that outcomes can always be written.
+-- A task is ours while it is `delivering` with the generation we claimed: whoever takes it over changes that. `ready` with
+-- that generation is ours too: Redis lost our claim (a failover, a crash before the log was on disk), and the entry goes
+-- here, so nobody else would ever find the task. A cancel asked for meanwhile wins over everything but success. XACK comes first: Redis allows it when it is out of memory,
+-- and what follows in the same script with it, so that outcomes can always be written.
 local now = clock()
 local NEXT = {d = DELIVERED, r = SCHEDULED, x = DEAD, b = SCHEDULED}
 
@@ -22,6 +24,7 @@ local function count_attempt(how)
 end
 
 local function settle(h, id, how, delay, keep, attempts)
+    if h.state == DELIVERING then add(busy, h.queue, -1) end
     h.state = NEXT[how]
     if h.cancel and how ~= 'd' then h.state = CANCELLED end
     h.generation = h.generation + 1
@@ -41,7 +44,6 @@ local function settle(h, id, how, delay, keep, attempts)
         finish(h, id, now)
     end
     add(out, h.queue, -1)
-    add(busy, h.queue, -1)
     return {h.state, h.state == SCHEDULED and when or 0}
 end
 
@@ -49,7 +51,8 @@ local reply = {}
 local arg = 2
 for i = FIRST + 1, #KEYS do
     local h = read_head(KEYS[i])
-    if h and h.state == DELIVERING and h.generation == tonumber(ARGV[arg + 2]) then
+    local is_out = h and (h.state == DELIVERING or h.state == READY)
+    if is_out and h.generation == tonumber(ARGV[arg + 2]) then
         reply[#reply + 1] = settle(h, ARGV[arg], ARGV[arg + 3], tonumber(ARGV[arg + 4]), tonumber(ARGV[arg + 5]),
             ARGV[arg + 6])
     else
