@@ -42,7 +42,6 @@ LUA_TEST(lua_create, a_new_task_is_scheduled_with_a_due_time_from_now)
     cr_expect_eq(t->run_at_ms, due);
     cr_expect_eq(t->created_at_ms, due - 5000);
     cr_expect_eq(t->attempts, 0);
-    cr_expect_eq(t->generation, 0);
     cr_expect_not(t->cancel_requested);
     cr_expect_str_eq(t->url, "http://receiver/");
     cr_expect_str_eq(t->body, "hello");
@@ -142,6 +141,19 @@ LUA_TEST(lua_create, an_id_of_any_allowed_form_meets_no_container)
     lua_add(lua, "q:x", "+60000", "dead");
     lua_add(lua, "dead", "+60000", "lanes");
     cr_expect_eq(lua_counter(lua, "totals", "created"), 3);
+}
+
+/* A worker that was cut off for long comes with the entry of a task that is gone, whose id has been used again. */
+LUA_TEST(lua_create, the_owner_of_an_earlier_task_of_the_same_id_is_late)
+{
+    struct lua_entry old = lua_start(lua, "a", "mail", "g/1");
+
+    cr_assert_eq(lua_settle(lua, &old, 'd', 0), TASK_DELIVERED);
+    cr_assert_eq(lua_sweep(lua, 0, 1000, 100), 1);
+    lua_start(lua, "a", "mail", "h/1");
+    cr_expect_eq(lua_claim(lua, &old, 1), 0);
+    cr_expect_eq(lua_settle(lua, &old, 'd', 0), -1);
+    cr_expect_eq(lua_state(lua, "a"), TASK_DELIVERING);
 }
 
 /* ------------------------------------------------------------------- the limit */
