@@ -4,8 +4,9 @@
 -- Returns: {moved, us until the next task is due (-1: none; 0: more is due now), Redis TIME in us, entries unread}
 -- Cost: O(log N) a task moved, plus one range for each due lane (64 at most).
 --
--- Due lanes are served in turn: each gets its share of the room and at least one task, and a lane with a backlog is then
--- put behind those that were served longer ago. An id without record (deleted by hand) leaves its lane and is counted.
+-- Due lanes are served in turn: each gets its share of the room and at least one task, and a lane with a backlog is
+-- then put behind those that were served longer ago. An id without record (deleted by hand) leaves its lane and is
+-- counted.
 local now, now_us = clock()
 local queues = {}
 
@@ -50,9 +51,11 @@ end
 local room = math.min(tonumber(ARGV[3]), ARGV[2] - unread)
 local moved = 0
 if room > 0 then
-    local lanes = redis.call('ZRANGEBYSCORE', LANES, '-inf', now, 'LIMIT', 0, math.min(64, room))
-    local share = math.floor(room / math.max(1, #lanes))
-    for _, queue in ipairs(lanes) do moved = moved + serve(queue, share) end
+    local lanes = redis.call('ZRANGEBYSCORE', LANES, '-inf', now, 'LIMIT', 0, 64)
+    local share = math.max(1, math.floor(room / math.max(1, #lanes)))
+    for _, queue in ipairs(lanes) do
+        if moved < room then moved = moved + serve(queue, math.min(share, room - moved)) end
+    end
     flush_level(QUEUES, queues)
     flush_counters()
 end
