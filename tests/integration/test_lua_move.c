@@ -149,6 +149,16 @@ LUA_TEST(lua_move, room_holds_with_more_due_queues_than_room)
     cr_expect_eq(m.next_us, 0);
 }
 
+/* Its head was cancelled, so the index has it too early: that costs a look, and no turn of another. */
+LUA_TEST(lua_move, a_queue_that_is_due_no_more_takes_up_no_room)
+{
+    lua_add(lua, "a", "+0", "first");
+    lua_add(lua, "b", "+60000", "first");
+    lua_add(lua, "c", "+0", "second");
+    cr_assert_eq(lua_cancel(lua, "a"), TASK_SCHEDULED);
+    cr_expect_eq(lua_move(lua, 1, 1).moved, 1);
+}
+
 /* A queue with a large backlog must not hold up a small one. */
 LUA_TEST(lua_move, due_queues_share_the_room)
 {
