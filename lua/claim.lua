@@ -1,8 +1,8 @@
 -- Take tasks that were just read from the Stream: ready -> delivering.
 -- KEYS:    as in common.lua, then one record key an entry
 -- ARGV:    base, then for each entry: entry id, generation
--- Returns: Redis TIME in us, then for each entry its record, or nil when the task is gone, was cancelled or went back to its
---          lane since; such an entry is dropped.
+-- Returns: Redis TIME in us, then for each entry its record, or nil when the task is gone, was cancelled or went back
+--          to its lane since; such an entry is dropped.
 -- Cost: constant an entry. Idempotent: an entry that is claimed already gives its record again.
 local _, now_us = clock()
 local reply, stale = {now_us}, {}

@@ -1,4 +1,5 @@
--- Shared by every script: the build puts this file in front of each of them, since Redis scripts cannot load one another.
+-- Shared by every script: the build puts this file in front of each of them, since Redis scripts cannot load one
+-- another.
 --
 -- One partition of Duepost is these keys, all in one hash slot by the tag in `base` (for instance "duepost{0}"):
 --
@@ -15,8 +16,9 @@
 --   <base>:workers     Hash  gateway -> "claim_idle_ms heartbeat_ms"
 --
 -- A record is one string, small because there may be millions: a head of fixed size that scripts rewrite in place, the
--- history of attempts (empty before the first, else the time `when` in 6 bytes and what src/store/record_priv.h encodes), and the
--- specification of the task, which begins with the length and name of its queue (0: "default") and ends with the body.
+-- history of attempts (empty before the first, else the time `when` in 6 bytes and what src/store/record_priv.h
+-- encodes), and the specification of the task, which begins with the length and name of its queue (0: "default") and
+-- ends with the body.
 --
 -- The generation changes whenever a task goes back to its lane or ends, so an entry of the Stream or a worker that
 -- comes late is recognised and changes nothing.

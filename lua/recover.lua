@@ -6,9 +6,10 @@
 -- Returns: {entry id to go on after ("-" when all were seen), tasks taken back}
 -- Cost: O(log N) an entry looked at.
 --
--- An entry that was silent for its owner's claim-idle belongs to a dead worker: consumers are named GATEWAY/THREAD, and each
--- gateway writes its own claim-idle beside its heartbeat. The task goes through its lane again, so limits and turns hold for it
--- as for any other, and its generation changes: should the old owner come back, it settles nothing.
+-- An entry that was silent for its owner's claim-idle belongs to a dead worker: consumers are named GATEWAY/THREAD,
+-- and each gateway writes its own claim-idle beside its heartbeat. The task goes through its lane again, so limits
+-- and turns hold for it as for any other, and its generation changes: should the old owner come back, it settles
+-- nothing.
 local now = clock()
 local gateway, default_idle, cursor, limit = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local takeovers_max, lost_attempt = tonumber(ARGV[6]), ARGV[7]

@@ -2,8 +2,8 @@
 -- KEYS:    as in common.lua
 -- ARGV:    base, how many queues to list at most
 -- Returns: {now in ms, ms until the next task is due (-1: none), unread, delivering, age of the oldest delivering (-1),
---           totals as name, value, ..., one {queue, scheduled, overdue, age of the oldest overdue (-1), ready, delivering, age of
---           its oldest delivering (-1), dead} for each queue}
+--           totals as name, value, ..., one {queue, scheduled, overdue, age of the oldest overdue (-1), ready,
+--           delivering, age of its oldest delivering (-1), dead} for each queue}
 -- Cost: O(log N) a queue. Read-only.
 local now = clock()
 local OLDEST_LOOK = 256

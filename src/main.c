@@ -19,7 +19,8 @@ static void print_help(void)
 
     buf_init(&b, TEXT_MAX);
     config_usage(&b);
-    printf("duepost " DUEPOST_VERSION " - a delayed-task gateway: POST a task now, it arrives as a webhook when it is due\n\n"
+    printf("duepost " DUEPOST_VERSION
+           " - a delayed-task gateway: POST a task now, it arrives as a webhook when it is due\n\n"
            "usage: duepost [serve] [settings]         start the gateway\n"
            "       duepost receive [--listen H:P]     a small receiver that prints each webhook\n"
            "       duepost healthcheck [settings]     ask /readyz; exit 0 when the gateway is ready\n"
@@ -35,7 +36,7 @@ static void print_markdown(void)
 
     buf_init(&b, TEXT_MAX);
     config_markdown(&b);
-    fputs(b.data ? b.data : "", stdout);
+    (void)fputs(b.data ? b.data : "", stdout);
     buf_deinit(&b);
 }
 
@@ -73,7 +74,7 @@ static int run_with_config(const char *command, int argc, char **argv)
 
     buf_init(&faults, TEXT_MAX);
     if (config_load(argc, argv, environ, &config, &faults) != ERR_OK)
-        fputs(faults.data ? faults.data : "duepost: wrong settings\n", stderr);
+        (void)fputs(faults.data ? faults.data : "duepost: wrong settings\n", stderr);
     else if (must_print)
         rc = print_config(&config);
     else if (strcmp(command, "healthcheck") == 0)
@@ -108,7 +109,7 @@ int main(int argc, char **argv)
     else if (strcmp(command, "serve") == 0 || strcmp(command, "healthcheck") == 0)
         return run_with_config(command, argc, argv);
     else {
-        fprintf(stderr, "duepost: unknown command \"%s\"; see duepost --help\n", command);
+        (void)fprintf(stderr, "duepost: unknown command \"%s\"; see duepost --help\n", command);
         return CONFIG_EXIT_CODE;
     }
     return 0;

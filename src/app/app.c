@@ -29,11 +29,12 @@
  *   listening socket -> embedded Redis -> store -> workers -> mover -> server -> ready line -> signal
  *   server stops taking -> workers finish -> mover -> store -> what they hold -> embedded Redis
  *
- * The main thread owns the signals and the embedded server; everything else has threads of its own. On the way down, the work that is
- * awaited is looked at every STEP_MS, so that a second signal can cut it short. */
+ * The main thread owns the signals and the embedded server; everything else has threads of its own. On the way down,
+ * the work that is awaited is looked at every STEP_MS, so that a second signal can cut it short. */
 
 #define STEP_MS 10
-#define CLIENTS_MS 3000 /* for requests under way: a client that sends the rest of one slowly is not waited for longer */
+#define CLIENTS_MS \
+    3000              /* for requests under way: a client that sends the rest of one slowly is not waited for longer */
 #define HURRY_MS 2000 /* after a second signal what is left is given back, for this long at most */
 
 struct app {
@@ -63,8 +64,8 @@ void app_init(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGCHLD);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);
     task_json_global_init();
 }
 
@@ -123,13 +124,13 @@ static void write_unready(void *ctx, struct buf *out)
 
 static int wrong_setting(const char *name, const char *detail)
 {
-    fprintf(stderr, "duepost: %s: %s\n", name, detail);
+    (void)fprintf(stderr, "duepost: %s: %s\n", name, detail);
     return CONFIG_EXIT_CODE;
 }
 
 static int failed(const char *detail)
 {
-    fprintf(stderr, "duepost: %s\n", detail);
+    (void)fprintf(stderr, "duepost: %s\n", detail);
     return 1;
 }
 
@@ -159,7 +160,7 @@ static int read_settings(struct app *a)
     if (strcmp(c->redis, "embedded") != 0 && redis_opts_parse(c->redis, &a->redis, detail) != ERR_OK)
         return wrong_setting("redis", detail);
     if (signature_secrets_parse(c->signing_secret ? c->signing_secret : "", &a->secrets, &bad) != ERR_OK) {
-        snprintf(place, sizeof place, "secret %zu is not whsec_ and base64 of 24 to 64 bytes", bad);
+        (void)snprintf(place, sizeof place, "secret %zu is not whsec_ and base64 of 24 to 64 bytes", bad);
         return wrong_setting("signing-secret", place);
     }
     return 0;
@@ -173,7 +174,7 @@ static void name_gateway(struct app *a)
 
     gethostname(host, sizeof host - 1);
     ident_random(random, 8);
-    snprintf(a->gateway, sizeof a->gateway, "%s-%d-%s", host, (int)getpid(), random);
+    (void)snprintf(a->gateway, sizeof a->gateway, "%s-%d-%s", host, (int)getpid(), random);
 }
 
 /* ------------------------------------------------------------------- start */
@@ -286,7 +287,7 @@ static void tell_ready(struct app *a)
     a->is_ready = true;
     printf("duepost: ready on http://%s%s%s:%d\n", is_v6 ? "[" : "", a->config->host, is_v6 ? "]" : "",
            server_port(a->server));
-    fflush(stdout);
+    (void)fflush(stdout);
 }
 
 /* Wait for a signal, `ms` at most, and take care of the embedded server meanwhile. */

@@ -12,7 +12,7 @@
 
 static int fail(const char *what)
 {
-    fprintf(stderr, "duepost: healthcheck: %s\n", what);
+    (void)fprintf(stderr, "duepost: healthcheck: %s\n", what);
     return 1;
 }
 
@@ -30,7 +30,7 @@ static int connect_to(const char *host, int port)
     char service[8];
     int fd = -1;
 
-    snprintf(service, sizeof service, "%d", port);
+    (void)snprintf(service, sizeof service, "%d", port);
     if (getaddrinfo(host, service, &hints, &list) != 0)
         return -1;
     for (struct addrinfo *a = list; a && fd == -1; a = a->ai_next) {

@@ -7,7 +7,7 @@
 #define CONNECTIONS_WANTED 8192
 #define CONNECTIONS_MIN 16
 #define CONCURRENCY_MIN 1
-#define OWN_DESCRIPTORS 96      /* logs, sockets to Redis, epoll and event descriptors of all threads */
+#define OWN_DESCRIPTORS 96       /* logs, sockets to Redis, epoll and event descriptors of all threads */
 #define DESCRIPTORS_A_DELIVERY 3 /* its connection, an idle one kept for reuse, one for a name lookup */
 
 static long raise_limit(void)

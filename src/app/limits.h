@@ -7,8 +7,8 @@ struct app_limits {
     int concurrency; /* deliveries in flight */
 };
 
-/* Raise the soft limit of descriptors as far as allowed, and fit the wanted numbers into it: with a warning they shrink when it
- * is too small, so that running out of descriptors is never found out by a failed delivery. */
+/* Raise the soft limit of descriptors as far as allowed, and fit the wanted numbers into it: with a warning they shrink
+ * when it is too small, so that running out of descriptors is never found out by a failed delivery. */
 struct app_limits app_limits_fit(int concurrency);
 
 #endif

@@ -57,7 +57,8 @@ void report_stats(struct buf *out, struct metrics_window *lateness, const struct
     }
     put_lateness(out, lateness);
     put_mover(out, mover);
-    buf_printf(out, "\"workers\":{\"threads\":%d,\"in_flight\":%d,\"capacity\":%d},", worker_count, in_flight, capacity);
+    buf_printf(out, "\"workers\":{\"threads\":%d,\"in_flight\":%d,\"capacity\":%d},", worker_count, in_flight,
+               capacity);
 }
 
 static void put_reason(struct buf *out, const char *reason)

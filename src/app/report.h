@@ -6,7 +6,8 @@
 #include "run/mover.h"
 #include "run/worker.h"
 
-/* What this process tells of itself in GET /stats and GET /readyz; forms as server_opts asks for them. `mover` may be NULL. */
+/* What this process tells of itself in GET /stats and GET /readyz; forms as server_opts asks for them. `mover` may be
+ * NULL. */
 
 void report_stats(struct buf *out, struct metrics_window *lateness, const struct mover *mover,
                   struct worker *const *workers, int worker_count);

@@ -26,14 +26,31 @@ static unsigned char next_byte(struct store *s)
     return s->bytes[--s->left];
 }
 
+static struct store *own_store(void)
+{
+    static _Thread_local struct store store;
+
+    return &store;
+}
+
+double ident_random_unit(void)
+{
+    struct store *store = own_store();
+    unsigned value = 0;
+
+    for (int i = 0; i < 3; i++)
+        value = value << 8 | next_byte(store);
+    return (double)value / (double)(1U << 24);
+}
+
 void ident_random(char *out, size_t n)
 {
     static const char alphabet[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    static _Thread_local struct store store;
+    struct store *store = own_store();
     size_t i = 0;
 
     while (i < n) {
-        unsigned index = next_byte(&store) & 63U;
+        unsigned index = next_byte(store) & 63U;
 
         /* 62 and 63 are thrown away: a remainder would favour the first characters. */
         if (index < sizeof(alphabet) - 1)

@@ -11,4 +11,7 @@
 /* Write `n` random characters and a NUL; `out` holds n + 1 bytes. */
 void ident_random(char *out, size_t n);
 
+/* A random number in [0, 1), of 24 bits. */
+double ident_random_unit(void);
+
 #endif

@@ -16,19 +16,19 @@
  *   claim-idle / 3          recover: heartbeat, and the tasks of dead workers
  *   something finished      sweep
  *
- * Sleeping is on the local monotonic clock; what is due is decided by Redis TIME in the script. `offset_us` relates the two and is
- * taken from every move. A sleep that ends too early just asks again, so nothing is ever sent early. */
+ * Sleeping is on the local monotonic clock; what is due is decided by Redis TIME in the script. `offset_us` relates the
+ * two and is taken from every move. A sleep that ends too early just asks again, so nothing is ever sent early. */
 
-#define MOVE_MAX 200     /* tasks a call: a millisecond of Redis */
+#define MOVE_MAX 200 /* tasks a call: a millisecond of Redis */
 #define PEEK_MS 500
-#define AHEAD_MS 50      /* the Stream holds what this time delivers, beyond the free slots */
-#define BLOCKED_MS 50    /* without room and without news of room */
-#define ROOM_MS 2        /* after news of room: what waits for more of it moves in larger calls */
-#define RETRY_MS 100     /* after a call that failed */
+#define AHEAD_MS 50   /* the Stream holds what this time delivers, beyond the free slots */
+#define BLOCKED_MS 50 /* without room and without news of room */
+#define ROOM_MS 2     /* after news of room: what waits for more of it moves in larger calls */
+#define RETRY_MS 100  /* after a call that failed */
 #define SWEEP_MIN_MS 1000
 #define SWEEP_MAX_MS 10000
 #define RECOVER_MAX_MS 5000
-#define RATE_MS 250      /* the delivery rate is measured over this */
+#define RATE_MS 250 /* the delivery rate is measured over this */
 #define NEVER INT64_MAX
 
 struct mover {
@@ -42,9 +42,9 @@ struct mover {
     int64_t next_peek_us, next_recover_us, next_sweep_us;
     int64_t recover_from_us; /* before this, others' silence may have been Redis's */
     int64_t rate_us, rate_count, rate_per_s;
-    atomic_llong wake_ms;      /* earliest due time reported by other threads; NEVER: none */
+    atomic_llong wake_ms;        /* earliest due time reported by other threads; NEVER: none */
     atomic_llong waiting_for_ms; /* what the mover sleeps for, Unix ms by Redis; lets mover_wake be cheap */
-    atomic_bool is_blocked;    /* due tasks wait for room */
+    atomic_bool is_blocked;      /* due tasks wait for room */
     atomic_bool has_room;
     atomic_bool is_stopping, is_up;
     atomic_llong last_run_ms, moved;
@@ -53,6 +53,11 @@ struct mover {
 static int64_t lesser(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static int64_t us(int64_t ms)
+{
+    return ms * 1000;
 }
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high)
@@ -80,7 +85,7 @@ static void note_due(struct mover *m, int64_t due_at_ms)
 static void ran(struct mover *m)
 {
     atomic_store(&m->last_run_ms, clock_mono_ms());
-    m->next_peek_us = clock_mono_us() + PEEK_MS * 1000;
+    m->next_peek_us = clock_mono_us() + us(PEEK_MS);
 }
 
 static void on_moved(void *ctx, bool ok, const struct lanes_moved *r)
@@ -90,7 +95,7 @@ static void on_moved(void *ctx, bool ok, const struct lanes_moved *r)
     bool blocked = ok && r->moved == 0 && r->next_us == 0;
 
     if (!ok) {
-        wait_until(m, now + RETRY_MS * 1000);
+        wait_until(m, now + us(RETRY_MS));
         return;
     }
     ran(m);
@@ -99,7 +104,7 @@ static void on_moved(void *ctx, bool ok, const struct lanes_moved *r)
     atomic_fetch_add(&m->moved, r->moved);
     atomic_store(&m->is_blocked, blocked);
     if (blocked)
-        wait_until(m, now + BLOCKED_MS * 1000);
+        wait_until(m, now + us(BLOCKED_MS));
     else
         wait_until(m, r->next_us < 0 ? NEVER : now + r->next_us);
 }
@@ -115,7 +120,7 @@ static void on_peeked(void *ctx, bool ok, int64_t due_at_ms)
 
 static int64_t recover_interval_us(const struct mover *m)
 {
-    return lesser(m->opts.redis->claim_idle_ms / 3, RECOVER_MAX_MS) * 1000;
+    return us(lesser(m->opts.redis->claim_idle_ms / 3, RECOVER_MAX_MS));
 }
 
 static void on_recovered(void *ctx, bool ok, int64_t count, bool is_more)
@@ -125,7 +130,7 @@ static void on_recovered(void *ctx, bool ok, int64_t count, bool is_more)
 
     if (ok && count > 0)
         wait_until(m, now);
-    m->next_recover_us = now + (!ok ? RETRY_MS * 1000 : is_more ? 0 : recover_interval_us(m));
+    m->next_recover_us = now + (!ok ? us(RETRY_MS) : is_more ? 0 : recover_interval_us(m));
 }
 
 static int64_t shortest_retention_ms(const struct redis_opts *r)
@@ -168,7 +173,7 @@ static void measure_rate(struct mover *m, int64_t now)
 {
     int64_t count = m->opts.ended_count(m->opts.ctx);
 
-    if (now - m->rate_us < RATE_MS * 1000)
+    if (now - m->rate_us < us(RATE_MS))
         return;
     m->rate_per_s = (count - m->rate_count) * 1000000 / (now - m->rate_us);
     m->rate_count = count;
@@ -189,7 +194,7 @@ static void hear_others(struct mover *m)
         note_due(m, due);
     if (atomic_exchange(&m->has_room, false) && atomic_load(&m->is_blocked)) {
         atomic_store(&m->is_blocked, false);
-        wait_until(m, clock_mono_us() + ROOM_MS * 1000);
+        wait_until(m, clock_mono_us() + us(ROOM_MS));
     }
 }
 

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The thread that moves due tasks to the workers: it sleeps until the next due time, is woken by an earlier one, and keeps no
- * more in the Stream than the workers can take soon. Between moves it takes back what dead workers held and removes finished
- * tasks whose retention has passed. */
+/* The thread that moves due tasks to the workers: it sleeps until the next due time, is woken by an earlier one, and
+ * keeps no more in the Stream than the workers can take soon. Between moves it takes back what dead workers held and
+ * removes finished tasks whose retention has passed. */
 
 struct mover;
 
@@ -33,7 +33,8 @@ enum err mover_begin(struct mover *m) NODISCARD;
 void mover_stop(struct mover *m);     /* end the thread; NULL-safe */
 void mover_destroy(struct mover **m); /* when nobody can wake it any more */
 
-/* Something is due at this time (Unix ms): wakes the mover when that is earlier than what it waits for. Any thread, cheap. */
+/* Something is due at this time (Unix ms): wakes the mover when that is earlier than what it waits for. Any thread,
+ * cheap. */
 void mover_wake(struct mover *m, int64_t due_at_ms);
 
 /* Slots have become free. Any thread, cheap. */

@@ -1,6 +1,7 @@
 #include "run/worker.h"
 
 #include "base/clock.h"
+#include "base/ident.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* A delivery is one task in this thread's hands:
  *
@@ -23,9 +23,9 @@
  *             |           ^
  *             +-----------+   on_done: the outcome is decided
  *
- * While it is sending or settling its lease is renewed, so nobody takes it for lost. A delivery that settles no longer fills a
- * slot: the next one may begin while Redis writes the last. Their number is bounded all the same (see free_slots), because
- * outcomes pile up when Redis is away. */
+ * While it is sending or settling its lease is renewed, so nobody takes it for lost. A delivery that settles no longer
+ * fills a slot: the next one may begin while Redis writes the last. Their number is bounded all the same (see
+ * free_slots), because outcomes pile up when Redis is away. */
 
 #define RELEASE_DELAY_MS 1000 /* before a task given back for a local reason is due again */
 #define DEAD_LOG_INTERVAL_MS 100
@@ -33,8 +33,8 @@
 #define OUTBOX_FULL 32
 
 struct delivery {
-    struct store_op op; /* first member: the op's node is the delivery's */
-    struct delivery *next, **link; /* in worker->deliveries */
+    struct store_op op;               /* first member: the op's node is the delivery's */
+    struct delivery *next, *previous; /* in worker->deliveries */
     struct task *task;
     bool is_settling;
     int64_t offset_us; /* Redis time minus our monotonic time, at the claim */
@@ -65,7 +65,6 @@ struct worker {
     int64_t outbox_since_mono_ms;
     int renewals_under_way;
     int64_t next_renew_mono_ms;
-    unsigned short random[3];
     struct log_limit dead_limit;
     bool has_aborted;
     bool has_room_news;
@@ -84,22 +83,29 @@ static struct delivery *delivery_open(struct worker *w, struct task *t, const st
     d->op.lease = *lease;
     d->started_mono_ms = d->renewed_mono_ms = clock_mono_ms();
     d->next = w->deliveries;
-    d->link = &w->deliveries;
     if (d->next)
-        d->next->link = &d->next;
+        d->next->previous = d;
     w->deliveries = d;
     w->delivery_count++;
     return d;
 }
 
-static void delivery_close(struct worker *w, struct delivery *d)
+static void delivery_free(struct delivery *d)
 {
-    *d->link = d->next;
-    if (d->next)
-        d->next->link = d->link;
-    w->delivery_count--;
     task_destroy(&d->task);
     free(d);
+}
+
+static void delivery_close(struct worker *w, struct delivery *d)
+{
+    if (d->previous)
+        d->previous->next = d->next;
+    else
+        w->deliveries = d->next;
+    if (d->next)
+        d->next->previous = d->previous;
+    w->delivery_count--;
+    delivery_free(d);
 }
 
 static void on_op_done(struct store_op *op)
@@ -159,7 +165,7 @@ static void record_attempt(struct delivery *d, const struct webhook_result *r)
 static void decide(struct worker *w, struct delivery *d, const struct webhook_result *r)
 {
     int64_t now_ms = (clock_mono_us() + d->offset_us) / 1000;
-    struct outcome o = outcome_decide(d->task, r->status, r->retry_after_ms, now_ms, erand48(w->random));
+    struct outcome o = outcome_decide(d->task, r->status, r->retry_after_ms, now_ms, ident_random_unit());
 
     LOG_DEBUG("task.attempt", "task=%s attempt=%d status=%d ms=%lld", d->task->id, d->task->attempts + 1, r->status,
               (long long)r->duration_ms);
@@ -382,12 +388,12 @@ enum err worker_start(const struct worker_opts *opts, struct worker **out)
 
     *out = NULL;
     w->opts = *opts;
-    snprintf(w->consumer, sizeof w->consumer, "%s/%d", opts->redis->gateway, opts->index);
-    snprintf(name, sizeof name, "worker-%d", opts->index);
+    (void)snprintf(w->consumer, sizeof w->consumer, "%s/%d", opts->redis->gateway, opts->index);
+    (void)snprintf(name, sizeof name, "worker-%d", opts->index);
     w->loop = loop_create();
     w->settled = queue_create();
     loop_set(w->loop, queue_fd(w->settled), LOOP_READ, on_settled, w);
-    err = getrandom(w->random, sizeof w->random, 0) == sizeof w->random ? create_parts(w) : ERR_IO;
+    err = create_parts(w);
     if (err == ERR_OK)
         err = thread_start(name, run, w, &w->thread);
     if (err == ERR_OK)
@@ -433,8 +439,10 @@ void worker_destroy(struct worker **worker)
     feed_destroy(&w->feed);
     pool_destroy(&w->pool);
     on_settled(w, -1, 0);
-    while (w->deliveries)
-        delivery_close(w, w->deliveries);
+    for (struct delivery *d = w->deliveries, *next; d; d = next) {
+        next = d->next;
+        delivery_free(d);
+    }
     queue_destroy(&w->settled);
     loop_destroy(&w->loop);
     free(w);

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One delivery thread: takes claimed tasks from the feed, has them sent, decides what each attempt means and settles it. Hundreds
- * of attempts are in flight at once; none is ever in two threads. */
+/* One delivery thread: takes claimed tasks from the feed, has them sent, decides what each attempt means and settles
+ * it. Hundreds of attempts are in flight at once; none is ever in two threads. */
 
 struct worker;
 
@@ -41,8 +41,8 @@ void worker_abort(struct worker *w);
 /* Any thread: drained, and every outcome is written. */
 bool worker_is_done(const struct worker *w);
 
-/* End the thread. What it still holds stays with the worker: destroy the store next, then the worker, since operations under
- * way come back to it. Outcomes that were not written are lost, and such a task is delivered again. */
+/* End the thread. What it still holds stays with the worker: destroy the store next, then the worker, since operations
+ * under way come back to it. Outcomes that were not written are lost, and such a task is delivered again. */
 void worker_stop(struct worker *w);
 
 /* Free a stopped worker, after store_destroy. Sets *w NULL; NULL-safe. */

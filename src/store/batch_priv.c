@@ -11,23 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each kind has one builder and one reader, listed in KINDS; what a script's arguments and answer mean is said at the top
- * of the script. Readers check the whole reply before they set the first result. */
+/* Each kind has one builder and one reader, listed in KINDS; what a script's arguments and answer mean is said at the
+ * top of the script. Readers check the whole reply before they set the first result. */
 
 #define QUEUES_LISTED_MAX 1000
 #define STATE_GONE (-1)
 
 /* ------------------------------------------------------------- building */
 
-static void add_encoded(struct call *call, struct buf *scratch, size_t from)
+static void add_encoded(struct call *call, const struct buf *scratch)
 {
-    call_add_text(call, scratch->data + from, scratch->len - from);
+    call_add_text(call, scratch->data, scratch->len);
 }
 
-static void build_create(struct call *call, struct buf *scratch, const struct batch_env *env,
-                         struct store_op *const *ops, size_t count)
+static void build_create(struct call *call, const struct batch_env *env, struct store_op *const *ops, size_t count)
 {
     const struct keys *k = env->keys;
+    struct buf *scratch = env->scratch;
 
     for (size_t i = 0; i < count; i++)
         call_add_record_key(call, k, ops[i]->task->id);
@@ -40,9 +40,10 @@ static void build_create(struct call *call, struct buf *scratch, const struct ba
         call_add_str(call, t->id);
         call_add_text(call, due, (size_t)n);
         call_add_str(call, t->queue);
+        call_add(call, (const char *)t->digest, t->has_digest ? TASK_DIGEST_BYTES : 0);
         buf_clear(scratch);
         record_write_spec(scratch, t);
-        add_encoded(call, scratch, 0);
+        add_encoded(call, scratch);
     }
 }
 
@@ -63,11 +64,14 @@ static void build_cancel(struct call *call, const struct keys *k, struct store_o
         call_add_str(call, ops[i]->id);
 }
 
-static void build_settle(struct call *call, struct buf *scratch, const struct keys *k, struct store_op *const *ops,
-                         size_t count)
+static void build_settle(struct call *call, const struct batch_env *env, struct store_op *const *ops, size_t count)
 {
-    static const char *const HOW[] = {
-        [STORE_SETTLE_DELIVERED] = "d", [STORE_SETTLE_RETRY] = "r", [STORE_SETTLE_DEAD] = "x", [STORE_SETTLE_RELEASE] = "b"};
+    static const char *const HOW[] = {[STORE_SETTLE_DELIVERED] = "d",
+                                      [STORE_SETTLE_RETRY] = "r",
+                                      [STORE_SETTLE_DEAD] = "x",
+                                      [STORE_SETTLE_RELEASE] = "b"};
+    const struct keys *k = env->keys;
+    struct buf *scratch = env->scratch;
 
     for (size_t i = 0; i < count; i++)
         call_add_record_key(call, k, ops[i]->task->id);
@@ -84,7 +88,7 @@ static void build_settle(struct call *call, struct buf *scratch, const struct ke
         if (op->settle != STORE_SETTLE_RELEASE)
             record_write_attempts(scratch, op->task, &op->attempt);
         if (scratch->len > 0)
-            add_encoded(call, scratch, 0);
+            add_encoded(call, scratch);
         else
             call_add_str(call, "");
     }
@@ -109,8 +113,8 @@ bool batch_script(enum store_kind kind, enum script *out)
     return kind != STORE_GET;
 }
 
-void batch_build(struct call *call, struct buf *scratch, const struct batch_env *env, const char *sha,
-                 enum store_kind kind, struct store_op *const *ops, size_t count)
+void batch_build(struct call *call, const struct batch_env *env, const char *sha, enum store_kind kind,
+                 struct store_op *const *ops, size_t count)
 {
     const struct keys *keys = env->keys;
 
@@ -118,7 +122,7 @@ void batch_build(struct call *call, struct buf *scratch, const struct batch_env 
         call_begin_script(call, sha, keys);
     switch (kind) {
     case STORE_CREATE:
-        build_create(call, scratch, env, ops, count);
+        build_create(call, env, ops, count);
         break;
     case STORE_GET:
         build_get(call, keys, ops, count);
@@ -127,7 +131,7 @@ void batch_build(struct call *call, struct buf *scratch, const struct batch_env 
         build_cancel(call, keys, ops, count);
         break;
     case STORE_SETTLE:
-        build_settle(call, scratch, keys, ops, count);
+        build_settle(call, env, ops, count);
         break;
     case STORE_RENEW:
         build_renew(call, keys, ops[0]);
@@ -172,7 +176,8 @@ static void report_bad_record(const char *id)
     LOG_ERROR("record.unreadable", "task=%s", id);
 }
 
-/* The id is there already. Sent twice after a lost answer, it is our own first try; else the digest of the request tells. */
+/* The id is there already. Sent twice after a lost answer, it is our own first try; else the digest of the request
+ * tells. */
 static void set_existing(struct store_op *op, const redisReply *record)
 {
     struct task *found = NULL;

@@ -8,15 +8,16 @@
 
 /* Operations of one kind as one Redis call, and its reply as their results. No I/O here. */
 
-/* Build the call for `count` operations (at most STORE_CALL_MAX, one for RENEW, STATS and PROBE). `scratch` holds encoded records
- * until the call was sent. `sha` is that of batch_script(kind); unused when it has none. */
 struct batch_env {
     const struct keys *keys;
     int64_t max_pending; /* 0: any number */
+    struct buf *scratch; /* for records on their way into the call */
 };
 
-void batch_build(struct call *call, struct buf *scratch, const struct batch_env *env, const char *sha,
-                 enum store_kind kind, struct store_op *const *ops, size_t count);
+/* Build the call for `count` operations (at most STORE_CALL_MAX, one for RENEW, STATS and PROBE). `sha` is that of
+ * batch_script(kind); unused when it has none. */
+void batch_build(struct call *call, const struct batch_env *env, const char *sha, enum store_kind kind,
+                 struct store_op *const *ops, size_t count);
 
 /* The script of a kind; false for GET, which is a plain MGET. */
 bool batch_script(enum store_kind kind, enum script *out);

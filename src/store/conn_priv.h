@@ -10,13 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One connection to Redis in a thread's loop, over hiredis' asynchronous API: connects, authenticates, refuses a replica,
- * loads the scripts and makes the partition ready, then is `up`; reconnects with backoff whenever it is lost.
+/* One connection to Redis in a thread's loop, over hiredis' asynchronous API: connects, authenticates, refuses a
+ * replica, loads the scripts and makes the partition ready, then is `up`; reconnects with backoff whenever it is lost.
  * Threads: the loop's. */
 
 struct conn;
 
-/* An answer. `reply` is borrowed, and NULL when the connection was lost first: then the command was done, or was not. */
+/* An answer. `reply` is borrowed, and NULL when the connection was lost first: then the command was done, or was not.
+ */
 typedef void conn_reply_fn(void *ctx, const redisReply *reply);
 
 struct conn_opts {
@@ -26,8 +27,8 @@ struct conn_opts {
     const char *name;               /* keeps; for logs and CLIENT SETNAME */
     const char *channel;            /* keeps; NULL, or a channel to subscribe to instead of loading scripts */
     bool is_plain;                  /* for plain commands only: loads no scripts */
-    void (*on_up)(void *ctx);                        /* may be NULL */
-    void (*on_down)(void *ctx);                      /* may be NULL; after all replies were answered with NULL */
+    void (*on_up)(void *ctx);       /* may be NULL */
+    void (*on_down)(void *ctx);     /* may be NULL; after all replies were answered with NULL */
     void (*on_message)(void *ctx, const char *text); /* with `channel` only */
     void *ctx;
 };
@@ -42,8 +43,8 @@ int64_t conn_tick(struct conn *c);
 bool conn_is_up(const struct conn *c);
 const char *conn_redis_version(const struct conn *c); /* "" before the first connect */
 
-/* Queue a sealed call; `fn` is called once. False, and `fn` is not called, when the connection is not up. The answer must
- * come within `timeout_ms` after all that was asked before, or the connection is dropped. */
+/* Queue a sealed call; `fn` is called once. False, and `fn` is not called, when the connection is not up. The answer
+ * must come within `timeout_ms` after all that was asked before, or the connection is dropped. */
 bool conn_send(struct conn *c, const struct call *call, int64_t timeout_ms, conn_reply_fn *fn, void *ctx) NODISCARD;
 
 const char *conn_sha(const struct conn *c, enum script s);

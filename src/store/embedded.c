@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Two locks guard the directory. `gateway.lock` is ours: a second gateway is refused at once. `redis.lock` is inherited by the
- * server alone: after a gateway was killed its server needs a moment to end (the kernel sends it SIGTERM), and the next gateway
- * waits for that lock rather than start a second server on the same files.
+/* Two locks guard the directory. `gateway.lock` is ours: a second gateway is refused at once. `redis.lock` is inherited
+ * by the server alone: after a gateway was killed its server needs a moment to end (the kernel sends it SIGTERM), and
+ * the next gateway waits for that lock rather than start a second server on the same files.
  *
  * The server runs in the directory with a relative socket path, and we reach the socket through our descriptor of the
  * directory, so the limit of 107 bytes on socket paths never matters. */
@@ -52,14 +52,15 @@ static char *join(const char *dir, size_t dir_bytes, const char *name)
     size_t size = dir_bytes + strlen(name) + 2;
     char *path = xcalloc(size, 1);
 
-    snprintf(path, size, "%.*s/%s", (int)dir_bytes, dir, name);
+    (void)snprintf(path, size, "%.*s/%s", (int)dir_bytes, dir, name);
     return path;
 }
 
-/* Look a program up in PATH, before the fork: afterwards only async-signal-safe calls are allowed. Gives the path or NULL. */
+/* Look a program up in PATH, before the fork: afterwards only async-signal-safe calls are allowed. Gives the path or
+ * NULL. */
 static char *find_program(const char *name)
 {
-    const char *path = getenv("PATH");
+    const char *path = getenv("PATH"); /* NOLINT(concurrency-mt-unsafe): nobody changes the environment */
 
     for (const char *at = path ? path : "/usr/bin:/bin:/usr/local/bin"; *at;) {
         size_t n = strcspn(at, ":");
@@ -75,9 +76,10 @@ static char *find_program(const char *name)
 static char **make_argv(void)
 {
     static const char *const ARGS[] = {
-        "redis-server",  "--port",             "0",          "--unixsocket", SOCKET_NAME,   "--unixsocketperm", "700",
-        "--dir",         ".",                  "--appendonly", "yes",        "--appendfsync", "everysec",        "--save",
-        "",              "--maxmemory-policy", "noeviction", "--daemonize",  "no",          "--logfile",         "redis.log"};
+        "redis-server", "--port",    "0",        "--unixsocket",       SOCKET_NAME,  "--unixsocketperm",
+        "700",          "--dir",     ".",        "--appendonly",       "yes",        "--appendfsync",
+        "everysec",     "--save",    "",         "--maxmemory-policy", "noeviction", "--daemonize",
+        "no",           "--logfile", "redis.log"};
     size_t count = sizeof ARGS / sizeof *ARGS;
     char **argv = xcalloc(count + 1, sizeof *argv);
 
@@ -113,6 +115,7 @@ static int lock_file(int dir_fd, const char *name, int64_t wait_ms)
 static void run_server(const struct embedded *e, int lock_fd, pid_t parent)
 {
     char *const environment[] = {NULL};
+    const struct sigaction default_action = {.sa_handler = SIG_DFL};
     sigset_t none;
     int null_fd;
 
@@ -121,8 +124,8 @@ static void run_server(const struct embedded *e, int lock_fd, pid_t parent)
         _exit(127);
     setpgid(0, 0);
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    sigaction(SIGPIPE, &default_action, NULL);
     fcntl(lock_fd, F_SETFD, 0);
     null_fd = open("/dev/null", O_RDWR);
     if (null_fd == -1 || fchdir(e->dir_fd) == -1)
@@ -156,22 +159,23 @@ static enum err start_server(struct embedded *e, int64_t lock_wait_ms)
 static enum err open_directory(struct embedded *e, const char *data_dir, char *detail)
 {
     if (mkdir(data_dir, 0700) == -1 && errno != EEXIST) {
-        snprintf(detail, EMBEDDED_DETAIL_SIZE, "data-dir %.150s cannot be made: %s", data_dir, strerrordesc_np(errno));
+        (void)snprintf(detail, EMBEDDED_DETAIL_SIZE, "data-dir %.150s cannot be made: %s", data_dir,
+                       strerrordesc_np(errno));
         return ERR_IO;
     }
     e->dir_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (e->dir_fd == -1) {
-        snprintf(detail, EMBEDDED_DETAIL_SIZE, "data-dir %.150s cannot be opened: %s", data_dir,
-                 strerrordesc_np(errno));
+        (void)snprintf(detail, EMBEDDED_DETAIL_SIZE, "data-dir %.150s cannot be opened: %s", data_dir,
+                       strerrordesc_np(errno));
         return ERR_IO;
     }
     e->gateway_lock_fd = lock_file(e->dir_fd, "gateway.lock", 0);
     if (e->gateway_lock_fd == -1) {
-        snprintf(detail, EMBEDDED_DETAIL_SIZE, "data-dir %.150s is in use by another gateway, or cannot be written",
-                 data_dir);
+        (void)snprintf(detail, EMBEDDED_DETAIL_SIZE,
+                       "data-dir %.150s is in use by another gateway, or cannot be written", data_dir);
         return ERR_IO;
     }
-    snprintf(e->socket, sizeof e->socket, "/proc/self/fd/%d/%s", e->dir_fd, SOCKET_NAME);
+    (void)snprintf(e->socket, sizeof e->socket, "/proc/self/fd/%d/%s", e->dir_fd, SOCKET_NAME);
     return ERR_OK;
 }
 
@@ -222,17 +226,18 @@ enum err embedded_start(const char *data_dir, struct embedded **out, char detail
         e->program = find_program("valkey-server");
     if (!e->program) {
         err = ERR_IO;
-        snprintf(detail, EMBEDDED_DETAIL_SIZE, "redis-server is not in PATH (needed by redis = embedded)");
+        (void)snprintf(detail, EMBEDDED_DETAIL_SIZE, "redis-server is not in PATH (needed by redis = embedded)");
         goto out;
     }
     err = start_server(e, LOCK_WAIT_MS);
     if (err != ERR_OK) {
-        snprintf(detail, EMBEDDED_DETAIL_SIZE, "the redis-server of an earlier gateway still runs in %.150s", data_dir);
+        (void)snprintf(detail, EMBEDDED_DETAIL_SIZE, "the redis-server of an earlier gateway still runs in %.150s",
+                       data_dir);
         goto out;
     }
     err = await_listening(e);
     if (err != ERR_OK)
-        snprintf(detail, EMBEDDED_DETAIL_SIZE, "redis-server does not start; see redis.log in %.150s", data_dir);
+        (void)snprintf(detail, EMBEDDED_DETAIL_SIZE, "redis-server does not start; see redis.log in %.150s", data_dir);
 out:
     if (err == ERR_OK)
         *out = e;

@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-/* The private redis-server of `redis = embedded`: on a unix socket inside the data directory, append-only file on, ended
- * with the gateway even when that is killed, started again when it dies alone.
- * Threads: the main thread only, since the kernel's parent-death signal is tied to the thread that forks. */
+/* The private redis-server of `redis = embedded`: on a unix socket inside the data directory, append-only file on,
+ * ended with the gateway even when that is killed, started again when it dies alone. Threads: the main thread only,
+ * since the kernel's parent-death signal is tied to the thread that forks. */
 
 struct embedded;
 

@@ -11,18 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two steps bring a task: the blocking read puts entries into this consumer's part of the group (XREADGROUP), and the claim
- * turns them into tasks (claim.lua), which drops those whose task was cancelled or changed since. Both go over one connection in
- * order, so a claim is sent right behind the read that found its entries and before the next one blocks.
+/* Two steps bring a task: the blocking read puts entries into this consumer's part of the group (XREADGROUP), and the
+ * claim turns them into tasks (claim.lua), which drops those whose task was cancelled or changed since. Both go over
+ * one connection in order, so a claim is sent right behind the read that found its entries and before the next one
+ * blocks.
  *
- * What is lost with a connection is found again: entries read but not claimed stay in `claims` and are claimed anew, and after a
- * reconnect the consumer's own entries are read once from the start, in case the answer to a read was lost. */
+ * What is lost with a connection is found again: entries read but not claimed stay in `claims` and are claimed anew,
+ * and after a reconnect the consumer's own entries are read once from the start, in case the answer to a read was lost.
+ */
 
 #define BLOCK_MS 5000
 #define ANSWER_MS 1000 /* beyond BLOCK_MS, for a reply to arrive */
 #define READ_MAX STORE_CALL_MAX
 #define HOLD_MS 200 /* before Redis is asked again when it could not answer */
-#define SCARCE_MS 1 /* between reads while few slots are free: then tasks are read some at a time rather than one by one */
+#define SCARCE_MS \
+    1 /* between reads while few slots are free: then tasks are read some at a time rather than one by one */
 
 struct entry {
     char *task_id;
@@ -45,15 +48,15 @@ struct feed {
     struct conn *unblocker; /* only while stopping */
     struct call call;
     struct claim *claims;
-    int claiming;           /* entries in `claims` */
+    int claiming; /* entries in `claims` */
     bool is_reading;
     bool is_stopping;
-    bool must_read_own;     /* after a reconnect */
+    bool must_read_own; /* after a reconnect */
     char own_cursor[STORE_ENTRY_SIZE];
     bool is_reading_own;
     int64_t hold_until_mono_ms;
     int64_t scarce_until_mono_ms;
-    int64_t client_id;      /* of `conn`, for CLIENT UNBLOCK */
+    int64_t client_id; /* of `conn`, for CLIENT UNBLOCK */
 };
 
 static void hold(struct feed *f)

@@ -11,17 +11,18 @@ static char *join(const char *base, const char *name)
     size_t size = strlen(base) + strlen(name) + 1;
     char *key = xcalloc(size, 1);
 
-    snprintf(key, size, "%s%s", base, name);
+    (void)snprintf(key, size, "%s%s", base, name);
     return key;
 }
 
 void keys_init(struct keys *k, const char *prefix, int partition)
 {
-    static const char *const NAMES[KEYS_FIXED] = {":lanes",     ":ready", ":totals",    ":out",     ":busy",   ":queues",
-                                                  ":delivered", ":dead",  ":cancelled", ":expired", ":workers"};
+    static const char *const NAMES[KEYS_FIXED] = {":lanes",     ":ready",   ":totals",    ":out",
+                                                  ":busy",      ":queues",  ":delivered", ":dead",
+                                                  ":cancelled", ":expired", ":workers"};
     char tag[16];
 
-    snprintf(tag, sizeof tag, "{%d}", partition);
+    (void)snprintf(tag, sizeof tag, "{%d}", partition);
     k->base = join(prefix, tag);
     k->base_bytes = strlen(k->base);
     for (size_t i = 0; i < KEYS_FIXED; i++) {

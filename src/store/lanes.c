@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two connections: one for calls, of which one is under way at a time, and one that is subscribed to the wake channel. Each call
- * has a reader for its answer; whatever goes wrong is repaired by conn_judge and told to the owner as `ok` false, who asks again. */
+/* Two connections: one for calls, of which one is under way at a time, and one that is subscribed to the wake channel.
+ * Each call has a reader for its answer; whatever goes wrong is repaired by conn_judge and told to the owner as `ok`
+ * false, who asks again. */
 
 #define REPLY_TIMEOUT_MS 1000
 #define ENTRIES_PER_CALL 100
@@ -24,8 +25,8 @@ struct lanes {
     struct conn *wakes;
     struct call call;
     bool is_busy;
-    char cursor[48];      /* where recovery goes on: an entry id, or "-" */
-    struct buf lost;      /* the encoded attempt of a task whose workers were lost; recover.lua fills in its time */
+    char cursor[48]; /* where recovery goes on: an entry id, or "-" */
+    struct buf lost; /* the encoded attempt of a task whose workers were lost; recover.lua fills in its time */
 };
 
 /* True when the reply can be read. */
@@ -158,7 +159,7 @@ static void on_message(void *ctx, const char *text)
 /* What ends the history of a task whose workers were lost; its time stays 0 for recover.lua to fill in. */
 static void encode_lost(struct buf *out)
 {
-    static char error[] = "worker_lost";
+    char error[] = "worker_lost";
     struct task *none = task_create();
     const struct task_attempt lost = {.error = error};
 

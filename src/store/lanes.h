@@ -8,18 +8,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The mover's port: moves what is due from the lanes to the Stream, hears of tasks scheduled by other gateways, takes back
- * what dead workers held and removes finished tasks whose retention has passed. On connections of its own, so that a busy
- * store delays nothing that is due. One call at a time. Threads: the loop's. */
+/* The mover's port: moves what is due from the lanes to the Stream, hears of tasks scheduled by other gateways, takes
+ * back what dead workers held and removes finished tasks whose retention has passed. On connections of its own, so that
+ * a busy store delays nothing that is due. One call at a time. Threads: the loop's. */
 
 struct lanes;
 
 /* What a move brought. */
 struct lanes_moved {
     int64_t moved;
-    int64_t next_us;  /* until the next task is due; -1: none is scheduled; 0: more is due now */
-    int64_t now_us;   /* Redis TIME */
-    int64_t unread;   /* entries of the Stream that wait for a worker */
+    int64_t next_us; /* until the next task is due; -1: none is scheduled; 0: more is due now */
+    int64_t now_us;  /* Redis TIME */
+    int64_t unread;  /* entries of the Stream that wait for a worker */
 };
 
 struct lanes_opts {

@@ -14,7 +14,7 @@
 
 static enum err fault(char *detail, const char *text)
 {
-    snprintf(detail, REDIS_OPTS_DETAIL_SIZE, "%s", text);
+    (void)snprintf(detail, REDIS_OPTS_DETAIL_SIZE, "%s", text);
     return ERR_INVALID;
 }
 
@@ -80,8 +80,8 @@ static enum err parse_host_port(const char *s, size_t n, struct redis_opts *out,
     }
     if (out->host[0] == '\0')
         return fault(detail, "the host is empty");
-    if (port && (*port != ':' || !parse_int64(port + 1, (size_t)(s + n - port) - 1, &value) || value < 1 ||
-                 value > 65535))
+    if (port &&
+        (*port != ':' || !parse_int64(port + 1, (size_t)(s + n - port) - 1, &value) || value < 1 || value > 65535))
         return fault(detail, "the port must be a number from 1 to 65535");
     out->port = (int)value;
     return ERR_OK;
@@ -104,8 +104,7 @@ static enum err parse_tcp(const char *rest, struct redis_opts *out, char *detail
     err = parse_host_port(rest, (size_t)(end - rest), out, detail);
     if (err != ERR_OK)
         return err;
-    if (slash && slash[1] != '\0' &&
-        (!parse_int64(slash + 1, strlen(slash + 1), &db) || db < 0 || db > DB_MAX))
+    if (slash && slash[1] != '\0' && (!parse_int64(slash + 1, strlen(slash + 1), &db) || db < 0 || db > DB_MAX))
         return fault(detail, "the database after '/' must be a number");
     out->db = (int)db;
     return ERR_OK;

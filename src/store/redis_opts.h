@@ -7,7 +7,7 @@
 
 /* Where Redis is and how its keys begin: what every connection of this folder needs. A value. */
 struct redis_opts {
-    char *host;        /* NULL for a unix socket */
+    char *host; /* NULL for a unix socket */
     int port;
     char *socket_path; /* NULL for TCP */
     char *username;    /* NULL: none */

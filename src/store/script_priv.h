@@ -36,8 +36,8 @@ struct call {
     size_t *lens;
     int count;
     int capacity;
-    struct buf text; /* the copies; argv is NULL for them until call_seal() */
-    int key_count_at;     /* where in argv the number of keys stands */
+    struct buf text;  /* the copies; argv is NULL for them until call_seal() */
+    int key_count_at; /* where in argv the number of keys stands */
     char key_count[24];
 };
 

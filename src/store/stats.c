@@ -41,8 +41,9 @@ static void read_totals(const redisReply *r, struct store_stats *s)
 
 static bool read_queue(const redisReply *r, struct store_queue_stats *q)
 {
-    int64_t *const fields[QUEUE_FIELDS - 1] = {&q->scheduled,  &q->overdue,               &q->oldest_overdue_ms, &q->ready,
-                                               &q->delivering, &q->oldest_delivering_ms, &q->dead};
+    int64_t *const fields[QUEUE_FIELDS - 1] = {&q->scheduled, &q->overdue,    &q->oldest_overdue_ms,
+                                               &q->ready,     &q->delivering, &q->oldest_delivering_ms,
+                                               &q->dead};
 
     if (!reply_is_array(r, QUEUE_FIELDS) || !reply_is_string(r->element[0]))
         return false;
@@ -85,8 +86,8 @@ enum err stats_read(const redisReply *reply, struct store_stats **out)
     if (!reply_is_array(reply, 7) || !reply_int(reply->element[0], &s->now_ms) ||
         !reply_int(reply->element[1], &s->next_due_in_ms) || !reply_int(reply->element[2], &s->all.ready) ||
         !reply_int(reply->element[3], &s->all.delivering) ||
-        !reply_int(reply->element[4], &s->all.oldest_delivering_ms) ||
-        reply->element[5]->type != REDIS_REPLY_ARRAY || !read_queues(reply->element[6], s)) {
+        !reply_int(reply->element[4], &s->all.oldest_delivering_ms) || reply->element[5]->type != REDIS_REPLY_ARRAY ||
+        !read_queues(reply->element[6], s)) {
         store_stats_destroy(&s);
         return ERR_INVALID;
     }

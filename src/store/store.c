@@ -14,23 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Group commit. Operations arrive in the inbox from any thread; the store's thread sorts them by kind and, whenever no pipeline
- * is under way, sends all that waits as one: what arrives meanwhile makes up the next one, so the busier it is the larger the
- * groups get, and nothing is ever delayed to wait for company.
+/* Group commit. Operations arrive in the inbox from any thread; the store's thread sorts them by kind and, whenever no
+ * pipeline is under way, sends all that waits as one: what arrives meanwhile makes up the next one, so the busier it is
+ * the larger the groups get, and nothing is ever delayed to wait for company.
  *
  *   submit -> inbox -> waiting[kind] -> batch (one script call) -> done
  *                          ^              |
  *                          +-- repeat ----+   lost connection, NOSCRIPT, Redis cannot now, one bad apple in a call
  *
- * An operation has one owner at any time: its submitter before submit and after done, the store between. Deadlines are looked
- * at every DEADLINE_LOOK_MS, in the waiting lists and in batches under way, whose entry is then emptied so that the late answer
- * finds nobody. */
+ * An operation has one owner at any time: its submitter before submit and after done, the store between. Deadlines are
+ * looked at every DEADLINE_LOOK_MS, in the waiting lists and in batches under way, whose entry is then emptied so that
+ * the late answer finds nobody. */
 
 #define REPLY_TIMEOUT_MS 1000
 #define DEADLINE_LOOK_MS 50
-#define HOLD_MS 200                  /* before an operation without deadline is tried again when Redis cannot do it */
-#define CALL_BYTES_MAX (1u << 20)    /* a call stops growing past this */
-#define CALLS_PER_GROUP 8            /* of one kind */
+#define HOLD_MS 200               /* before an operation without deadline is tried again when Redis cannot do it */
+#define CALL_BYTES_MAX (1u << 20) /* a call stops growing past this */
+#define CALLS_PER_GROUP 8         /* of one kind */
 
 struct op_list {
     struct store_op *first, *last;
@@ -93,6 +93,7 @@ static struct store_op *take_first(struct op_list *l)
 {
     struct store_op *op = l->first;
 
+    assert(op);
     l->first = op->node.next ? op_of(op->node.next) : NULL;
     if (!l->first)
         l->last = NULL;
@@ -240,11 +241,11 @@ static bool send_batch(struct store *s, enum store_kind kind)
     struct batch *b = batch_open(s, kind, count);
     enum script script;
     bool has_script = batch_script(kind, &script);
-    const struct batch_env env = {.keys = &s->keys, .max_pending = s->opts.redis.max_pending};
+    const struct batch_env env = {.keys = &s->keys, .max_pending = s->opts.redis.max_pending, .scratch = &s->scratch};
 
     for (size_t i = 0; i < count; i++)
         b->ops[i] = take_first(&s->waiting[kind]);
-    batch_build(&s->call, &s->scratch, &env, has_script ? conn_sha(s->conn, script) : NULL, kind, b->ops, count);
+    batch_build(&s->call, &env, has_script ? conn_sha(s->conn, script) : NULL, kind, b->ops, count);
     b->sent_mono_us = clock_mono_us();
     if (!conn_send(s->conn, &s->call, REPLY_TIMEOUT_MS, on_batch, b)) {
         repeat_all(b, false);

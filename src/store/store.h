@@ -55,7 +55,7 @@ struct store_queue_stats {
 /* The Redis part of GET /stats. */
 struct store_stats {
     int64_t now_ms;
-    struct store_queue_stats all; /* name is NULL */
+    struct store_queue_stats all;     /* name is NULL */
     struct store_queue_stats *queues; /* by name; at most 1000 */
     size_t queue_count;
     int64_t created, duplicates, attempts, delivered, failed_attempts, retried, dead, cancelled, expired, recovered;
@@ -83,8 +83,8 @@ struct store_op {
     /* SETTLE */
     struct store_lease lease;
     enum store_settle settle;
-    int64_t retry_delay_ms;       /* RETRY, RELEASE: from now */
-    struct task_attempt attempt;  /* not for RELEASE; `error` is borrowed until done */
+    int64_t retry_delay_ms;      /* RETRY, RELEASE: from now */
+    struct task_attempt attempt; /* not for RELEASE; `error` is borrowed until done */
 
     /* RENEW: borrowed until done. */
     const char *consumer;
@@ -92,13 +92,13 @@ struct store_op {
     size_t lease_count; /* at most STORE_CALL_MAX */
 
     /* Out. */
-    enum err err;               /* see each kind below */
-    struct task *existing;      /* CREATE, when the id exists: gives the task as it is now */
-    bool is_repeat;             /* CREATE: `existing` was made by the same request (else ERR_ID_CONFLICT);
-                                 * CANCEL: it was cancelled already */
-    enum task_state state;      /* CANCEL: the state found or reached; SETTLE: the state reached */
-    bool is_stale;              /* SETTLE: the task was no longer ours; nothing was changed */
-    struct store_stats *stats;  /* STATS: gives */
+    enum err err;              /* see each kind below */
+    struct task *existing;     /* CREATE, when the id exists: gives the task as it is now */
+    bool is_repeat;            /* CREATE: `existing` was made by the same request (else ERR_ID_CONFLICT);
+                                * CANCEL: it was cancelled already */
+    enum task_state state;     /* CANCEL: the state found or reached; SETTLE: the state reached */
+    bool is_stale;             /* SETTLE: the task was no longer ours; nothing was changed */
+    struct store_stats *stats; /* STATS: gives */
 
     /* The store's own. Zero when submitted. */
     bool was_sent; /* its outcome may be unknown */

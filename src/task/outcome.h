@@ -24,8 +24,7 @@ struct outcome {
  * -1 when the receiver gave none. `now_ms` is Unix ms by the Redis clock, `random` in [0, 1).
  * 2xx is delivered; 410 is dead; else retry, unless attempts are used up or the next one would begin past
  * run_at + max_age. Retry-After moves the next attempt later, never earlier. */
-struct outcome outcome_decide(const struct task *t, int status, int64_t retry_after_ms, int64_t now_ms,
-                              double random);
+struct outcome outcome_decide(const struct task *t, int status, int64_t retry_after_ms, int64_t now_ms, double random);
 
 /* Read a Retry-After value: seconds (leading zeros are fine) or one of the three date forms of RFC 9110, with
  * blanks around. -1 for anything else; capped at OUTCOME_RETRY_AFTER_MAX_MS; a past date is 0. */

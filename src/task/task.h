@@ -52,11 +52,11 @@ struct task_header {
 
 /* When to try again after a failed attempt. */
 struct task_retry {
-    int max_attempts;    /* 1..1000 */
-    int64_t initial_ms;  /* at least 1 */
-    double multiplier;   /* 1..10 */
-    int64_t max_ms;      /* at least initial_ms */
-    double jitter;       /* 0..1 */
+    int max_attempts;     /* 1..1000 */
+    int64_t initial_ms;   /* at least 1 */
+    double multiplier;    /* 1..10 */
+    int64_t max_ms;       /* at least initial_ms */
+    double jitter;        /* 0..1 */
     int64_t *schedule_ms; /* instead of the four above; NULL when not used */
     size_t schedule_count;
     int64_t max_age_ms; /* give up so long after the due time; 0 = never */
@@ -64,10 +64,10 @@ struct task_retry {
 
 /* One HTTP request to the receiver that has ended. */
 struct task_attempt {
-    int64_t at_ms;       /* Unix ms of its start, by the Redis clock */
+    int64_t at_ms; /* Unix ms of its start, by the Redis clock */
     int64_t duration_ms;
-    int status;          /* HTTP status; 0 when no complete head came */
-    char *error;         /* short text; NULL on success */
+    int status;  /* HTTP status; 0 when no complete head came */
+    char *error; /* short text; NULL on success */
 };
 
 struct task {
@@ -79,7 +79,7 @@ struct task {
     struct task_header *headers;
     size_t header_count;
     enum task_body_kind body_kind;
-    char *body;         /* NULL when there is none, or when it was dropped after delivery */
+    char *body; /* NULL when there is none, or when it was dropped after delivery */
     size_t body_bytes;
     int64_t timeout_ms;
     struct task_retry retry;

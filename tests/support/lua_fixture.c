@@ -139,11 +139,14 @@ redisReply *lua_create_limited(struct lua_fixture *f, int64_t max_pending, const
         t->body_kind = TASK_BODY_TEXT;
         t->body = xstrdup("hello");
         t->body_bytes = 5;
+        t->has_digest = true;
+        memset(t->digest, tasks[i].id[0], TASK_DIGEST_BYTES); /* every create of an id is the same request */
         buf_clear(&spec);
         record_write_spec(&spec, t);
         call_add_str(c, tasks[i].id);
         call_add_str(c, tasks[i].due);
         call_add_str(c, tasks[i].queue);
+        call_add(c, (const char *)t->digest, TASK_DIGEST_BYTES);
         call_add_text(c, spec.data, spec.len);
         task_destroy(&t);
     }
