@@ -7,10 +7,10 @@
 --       nothing.
 --
 -- A task is ours while it is `delivering` with the generation we claimed: whoever takes it over changes that. `ready`
--- with that generation is ours too: Redis lost our claim (a failover, a crash before the log was on disk), and the entry
--- goes here, so nobody else would ever find the task. A cancel asked for meanwhile wins over everything but success.
--- XACK comes first: Redis allows it when it is out of memory, and what follows in the same script with it, so that
--- outcomes can always be written.
+-- with that generation is ours too: Redis lost our claim (a failover, a crash before the log was on disk), and the
+-- entry goes here, so nobody else would ever find the task. A cancel asked for meanwhile wins over everything but
+-- success. XACK comes first: Redis allows it when it is out of memory, and what follows in the same script with it, so
+-- that outcomes can always be written.
 local now = clock()
 local NEXT = {d = DELIVERED, r = SCHEDULED, x = DEAD, b = SCHEDULED}
 
