@@ -15,7 +15,7 @@ for i = FIRST + 1, #KEYS do
             redis.call('SETRANGE', KEYS[i], 0, string.char(FORMAT + DELIVERING))
             add(busy, h.queue, 1)
         end
-        reply[#reply + 1] = redis.call('GET', KEYS[i])
+        reply[#reply + 1] = h.whole or redis.call('GET', KEYS[i])
     else
         stale[#stale + 1] = entry
         reply[#reply + 1] = false

@@ -71,18 +71,21 @@ local function flush_counters()
     flush_level(BUSY, busy)
 end
 
--- The head of a record as a table, its queue included; nil when there is no such record.
+-- The head of a record as a table, its queue included; nil when there is no such record. Most records are short: then
+-- `whole` is all of it, as read, and saves reading it again.
+local GLANCE_BYTES = 512
 local function read_head(key)
-    local text = redis.call('GETRANGE', key, 0, 511)
+    local text = redis.call('GETRANGE', key, 0, GLANCE_BYTES - 1)
     if #text < HEAD_BYTES then return nil end
     local h = {key = key}
+    if #text < GLANCE_BYTES then h.whole = text end
     local state, marks
     state, marks, h.attempts, h.generation, h.run_at, h.created_at, h.history = struct.unpack(HEAD, text)
     h.state = state - FORMAT
     h.cancel = marks >= CANCEL_MARK
     h.takeovers = marks % CANCEL_MARK
     local at = HEAD_BYTES + h.history
-    if #text < at + 65 then text = redis.call('GETRANGE', key, 0, at + 64) end
+    if not h.whole and #text < at + 65 then text = redis.call('GETRANGE', key, 0, at + 64) end
     local queue_bytes = string.byte(text, at + 1)
     h.queue = queue_bytes > 0 and string.sub(text, at + 2, at + 1 + queue_bytes) or 'default'
     return h
@@ -111,7 +114,13 @@ end
 -- (-1: all of it).
 local function write_history(h, when, attempts, keep)
     local from = HEAD_BYTES + h.history
-    local spec = redis.call('GETRANGE', h.key, from, keep < 0 and -1 or from + keep - 1)
+    local to = keep < 0 and -1 or from + keep - 1
+    local spec
+    if not h.whole then
+        spec = redis.call('GETRANGE', h.key, from, to)
+    else
+        spec = string.sub(h.whole, from + 1, keep < 0 and -1 or to + 1)
+    end
     h.history = WHEN_BYTES + #attempts
     redis.call('SET', h.key, pack_head(h) .. struct.pack(WHEN, when) .. attempts .. spec)
 end
