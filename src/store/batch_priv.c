@@ -258,7 +258,10 @@ static void set_cancelled(struct store_op *op, int64_t found, const redisReply *
         op->state = TASK_CANCELLED;
         break;
     case TASK_DELIVERING:
-        op->err = record_read(op->id, record->str, record->len, &op->task);
+        if (record_read(op->id, record->str, record->len, &op->task) != ERR_OK) {
+            report_bad_record(op->id);
+            op->err = ERR_INTERNAL;
+        }
         break;
     case TASK_CANCELLED:
         op->is_repeat = true;
