@@ -12,6 +12,7 @@
 
 struct lua_fixture {
     struct redis_fixture *redis;
+    bool is_attached; /* the server is another's */
     struct keys keys;
     struct call call;
     char sha[SCRIPT_COUNT][SCRIPT_SHA_CHARS + 1];
@@ -28,15 +29,24 @@ static void load(struct lua_fixture *f, enum script s)
     freeReplyObject(r);
 }
 
-struct lua_fixture *lua_fixture_create(void)
+struct lua_fixture *lua_fixture_attach(struct redis_fixture *redis)
 {
     struct lua_fixture *f = xcalloc(1, sizeof(*f));
 
-    f->redis = redis_fixture_create(false);
+    f->redis = redis;
+    f->is_attached = true;
     keys_init(&f->keys, "duepost", 0);
     call_init(&f->call);
     for (int s = 0; s < SCRIPT_COUNT; s++)
         load(f, (enum script)s);
+    return f;
+}
+
+struct lua_fixture *lua_fixture_create(void)
+{
+    struct lua_fixture *f = lua_fixture_attach(redis_fixture_create(false));
+
+    f->is_attached = false;
     call_add_str(lua_begin(f, SCRIPT_SETUP), f->keys.meta);
     call_begin_args(&f->call, &f->keys);
     call_add_str(&f->call, "a layout");
@@ -48,7 +58,8 @@ void lua_fixture_destroy(struct lua_fixture **f)
 {
     if (!*f)
         return;
-    redis_fixture_destroy(&(*f)->redis);
+    if (!(*f)->is_attached)
+        redis_fixture_destroy(&(*f)->redis);
     call_deinit(&(*f)->call);
     keys_deinit(&(*f)->keys);
     free(*f);

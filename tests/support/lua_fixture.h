@@ -12,6 +12,9 @@ struct lua_fixture;
 
 /* Redis is started, the scripts are loaded, the partition is set up. */
 struct lua_fixture *lua_fixture_create(void);
+
+/* On a Redis of the caller, where a store with the prefix "duepost" has set up the partition or will. */
+struct lua_fixture *lua_fixture_attach(struct redis_fixture *redis);
 void lua_fixture_destroy(struct lua_fixture **f); /* NULL-safe */
 
 struct redis_fixture *lua_redis(struct lua_fixture *f); /* borrowed */
