@@ -12,7 +12,9 @@ for i = FIRST + 1, #KEYS do
     local h = read_head(KEYS[i])
     if h and h.generation == generation and (h.state == READY or h.state == DELIVERING) then
         if h.state == READY then
-            redis.call('SETRANGE', KEYS[i], 0, string.char(FORMAT + DELIVERING))
+            local state = string.char(FORMAT + DELIVERING)
+            redis.call('SETRANGE', KEYS[i], 0, state)
+            if h.whole then h.whole = state .. string.sub(h.whole, 2) end
             add(busy, h.queue, 1)
         end
         reply[#reply + 1] = h.whole or redis.call('GET', KEYS[i])
