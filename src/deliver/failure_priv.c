@@ -138,9 +138,6 @@ static const char *transfer_failure(const struct attempt *a)
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:
         return "the answer is not valid HTTP";
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-        return "HTTP/2 stream ended before an answer";
     case CURLE_URL_MALFORMAT:
         return "the URL is not valid";
     case CURLE_OUT_OF_MEMORY:
