@@ -125,6 +125,8 @@ static void on_claimed(void *ctx, const redisReply *reply)
     c->is_sent = false;
     if (verdict != CONN_REPEAT)
         hold(f);
+    else if (reply && f->is_reading)
+        conn_drop(f->conn, "the repair would wait behind a blocked read");
 }
 
 static void send_claim(struct feed *f, struct claim *c)
