@@ -135,7 +135,7 @@ LUA_TEST(lua_claim, one_call_takes_good_and_stale_ones_of_several_queues)
 
 LUA_TEST(lua_claim, a_full_call_of_stale_ones_is_dropped)
 {
-    char id[16];
+    char id[24];
 
     for (int i = 0; i < STORE_CALL_MAX; i++) {
         (void)snprintf(id, sizeof(id), "t%d", i);

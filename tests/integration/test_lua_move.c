@@ -71,7 +71,7 @@ LUA_TEST(lua_move, what_is_not_due_stays_and_the_answer_says_how_long)
 LUA_TEST(lua_move, nothing_moves_before_its_millisecond_has_come)
 {
     for (int i = 0; i < 20; i++) {
-        char id[16];
+        char id[24];
         struct lua_moved m;
         (void)snprintf(id, sizeof(id), "t%d", i);
         int64_t due = lua_add(lua, id, "+7", "default");

@@ -233,7 +233,7 @@ static char *recover_some(const char *cursor, int limit, int64_t *count, bool he
 LUA_TEST(lua_recover, a_long_list_is_looked_at_in_steps)
 {
     struct lua_entry e[7];
-    char id[8], *cursor = strdup("-");
+    char id[24], *cursor = strdup("-");
     int64_t count, sum = 0;
     int steps = 0;
 

@@ -161,7 +161,7 @@ LUA_TEST(lua_settle, a_newer_attempt_replaces_the_history)
 LUA_TEST(lua_settle, a_repeat_is_stale_and_changes_nothing)
 {
     static const char hows[] = {'d', 'r', 'x', 'b'};
-    char id[8];
+    char id[24];
 
     for (size_t i = 0; i < sizeof(hows); i++) {
         (void)snprintf(id, sizeof(id), "t%zu", i);
@@ -213,7 +213,7 @@ LUA_TEST(lua_settle, a_task_whose_claim_redis_forgot_is_settled_all_the_same)
     static const char hows[] = {'d', 'r', 'x', 'b'};
     static const int states[] = {TASK_DELIVERED, TASK_SCHEDULED, TASK_DEAD, TASK_SCHEDULED};
     struct lua_entry e;
-    char id[8];
+    char id[24];
 
     for (size_t i = 0; i < sizeof(hows); i++) {
         (void)snprintf(id, sizeof(id), "t%zu", i);

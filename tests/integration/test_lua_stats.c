@@ -170,7 +170,7 @@ LUA_TEST(lua_stats, a_queue_vanishes_with_its_last_record)
 
 LUA_TEST(lua_stats, the_sums_hold_with_more_queues_than_are_listed)
 {
-    char id[16];
+    char id[24];
 
     for (int i = 0; i < 12; i++) {
         (void)snprintf(id, sizeof(id), "q%02d", i);
@@ -244,7 +244,7 @@ LUA_TEST(lua_renew, what_was_settled_or_taken_over_is_not_brought_back)
 LUA_TEST(lua_renew, a_full_call_is_renewed)
 {
     static struct lua_entry e[STORE_CALL_MAX];
-    char id[16];
+    char id[24];
 
     for (int i = 0; i < STORE_CALL_MAX; i++) {
         (void)snprintf(id, sizeof(id), "t%d", i);

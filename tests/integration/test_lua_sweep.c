@@ -32,7 +32,7 @@ static void finish(const char *id, const char *queue, char how)
 
 static void finish_many(const char *queue, int count, char how)
 {
-    char id[32];
+    char id[48];
 
     for (int i = 0; i < count; i++) {
         (void)snprintf(id, sizeof(id), "%s-%c%d", queue, how, i);

@@ -27,7 +27,7 @@ enum phase {
 };
 
 struct model_task {
-    char id[8];
+    char id[24];
     int queue;
     int state; /* -1: no record */
     bool is_due;

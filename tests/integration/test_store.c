@@ -149,7 +149,7 @@ LUA_TEST(store, big_bodies_travel_whole)
 {
     enum { BIG = 6 };
     static struct ask asks[BIG];
-    char id[16];
+    char id[24];
 
     for (int i = 0; i < BIG; i++) {
         (void)snprintf(id, sizeof(id), "big-%d", i);
@@ -240,7 +240,7 @@ static const struct {
 
 LUA_TEST(store, every_outcome_is_written_and_a_repeat_is_stale)
 {
-    char id[16];
+    char id[24];
 
     for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++) {
         (void)snprintf(id, sizeof(id), "t%zu", i);
@@ -321,7 +321,7 @@ LUA_TEST(store, a_probe_succeeds)
 LUA_TEST(store, a_chain_of_many_is_answered_one_by_one)
 {
     struct ask *asks = xcalloc(MANY, sizeof(*asks));
-    char id[16];
+    char id[24];
 
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(id, sizeof(id), "t%d", i % (MANY / 2)); /* each id twice */
@@ -375,7 +375,7 @@ Test(store, one_bad_key_fails_nobody_else_in_its_call)
 {
     enum { GROUP = 60, BAD = 31 };
     struct ask asks[GROUP];
-    char id[16];
+    char id[24];
 
     redis_fixture_run(redis, "LPUSH duepost{0}t%d x", BAD);
     for (int i = 0; i < GROUP; i++) {

@@ -112,7 +112,7 @@ static void run_client(void *ctx)
 {
     struct client *c = ctx;
     struct random dice = random_seeded((uint64_t)c->number + 1);
-    char id[32];
+    char id[48];
 
     for (int i = 0; i < ROUNDS && !(c->is_ending && atomic_load(c->is_ending)); i++) {
         struct ask a;
@@ -155,7 +155,7 @@ static struct client *start_clients(int64_t timeout_ms, atomic_bool *is_ending)
 static int end_clients(struct client **clients)
 {
     int unavailable = 0;
-    char id[32];
+    char id[48];
 
     for (int c = 0; c < CLIENTS; c++) {
         struct client *client = &(*clients)[c];
@@ -344,7 +344,7 @@ Test(store_faults, the_end_of_the_store_answers_everything)
 {
     enum { WAITING = 50 };
     struct ask asks[WAITING];
-    char id[16];
+    char id[24];
 
     start(false);
     redis_fixture_pause(redis);
