@@ -8,6 +8,8 @@
 #include "base/queue.h"
 #include "base/thread.h"
 #include "deliver/pool.h"
+#include "run/delivery_priv.h"
+#include "run/renewal_priv.h"
 #include "store/feed.h"
 #include "task/outcome.h"
 
@@ -17,38 +19,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A delivery is one task in this thread's hands:
+/* One loop; each turn looks at what ended, what may begin, what must be renewed and what goes to the store. A delivery
+ * that settles no longer fills a slot: the next one may begin while Redis writes the last. Their number is bounded all
+ * the same (see free_slots), because outcomes pile up when Redis is away.
  *
- *   feed -> sending -> settling -> gone
- *             |           ^
- *             +-----------+   on_done: the outcome is decided
- *
- * While it is sending or settling its lease is renewed, so nobody takes it for lost. A delivery that settles no longer
- * fills a slot: the next one may begin while Redis writes the last. Their number is bounded all the same (see
- * free_slots), because outcomes pile up when Redis is away. */
+ * A task whose receiver has its share of slots already waits here for a moment, since a fast receiver frees slots in no
+ * time, and then goes back to its lane in Redis; behind a receiver that hangs nothing is kept here at all. */
 
 #define RELEASE_DELAY_MS 1000 /* before a task given back for a local reason is due again */
+#define SHARE_WAIT_MS 50      /* for a slot of the receiver's share */
+#define WAITING_LOOK_MS 5
+#define WAITING_EXTRA 8 /* tasks that may wait, beyond half the capacity */
 #define DEAD_LOG_INTERVAL_MS 100
 #define OUTBOX_LINGER_MS 1 /* outcomes wait so long for company: nobody waits for them, and Redis works less */
 #define OUTBOX_FULL 32
-
-struct delivery {
-    struct store_op op;               /* first member: the op's node is the delivery's */
-    struct delivery *next, *previous; /* in worker->deliveries */
-    struct task *task;
-    bool is_settling;
-    int64_t offset_us; /* Redis time minus our monotonic time, at the claim */
-    int64_t started_mono_ms;
-    int64_t renewed_mono_ms;
-    char error[256];
-};
-
-/* A renewal under way. */
-struct renewal {
-    struct store_op op; /* first member */
-    size_t count;
-    struct store_lease leases[STORE_CALL_MAX];
-};
 
 struct worker {
     struct worker_opts opts;
@@ -57,14 +41,13 @@ struct worker {
     struct queue *settled; /* ops the store has done */
     struct feed *feed;
     struct pool *pool;
+    struct share *share;
     struct thread *thread;
-    struct delivery *deliveries;
-    int delivery_count;
+    struct deliveries all;
+    struct renewals renewals;
     struct store_op *outbox_first, *outbox_last; /* gathered, to be handed to the store together */
     int outbox_count;
     int64_t outbox_since_mono_ms;
-    int renewals_under_way;
-    int64_t next_renew_mono_ms;
     struct log_limit dead_limit;
     bool has_aborted;
     bool has_room_news;
@@ -73,48 +56,17 @@ struct worker {
     atomic_llong ended;
 };
 
-/* ----------------------------------------------------------- deliveries */
-
-static struct delivery *delivery_open(struct worker *w, struct task *t, const struct store_lease *lease)
-{
-    struct delivery *d = xcalloc(1, sizeof *d);
-
-    d->task = t;
-    d->op.lease = *lease;
-    d->started_mono_ms = d->renewed_mono_ms = clock_mono_ms();
-    d->next = w->deliveries;
-    if (d->next)
-        d->next->previous = d;
-    w->deliveries = d;
-    w->delivery_count++;
-    return d;
-}
-
-static void delivery_free(struct delivery *d)
-{
-    task_destroy(&d->task);
-    free(d);
-}
-
-static void delivery_close(struct worker *w, struct delivery *d)
-{
-    if (d->previous)
-        d->previous->next = d->next;
-    else
-        w->deliveries = d->next;
-    if (d->next)
-        d->next->previous = d->previous;
-    w->delivery_count--;
-    delivery_free(d);
-}
+/* ------------------------------------------------------------- outcomes */
 
 static void on_op_done(struct store_op *op)
 {
     queue_push(op->owner, &op->node);
 }
 
-static void post(struct worker *w, struct store_op *op)
+static void post(void *ctx, struct store_op *op)
 {
+    struct worker *w = ctx;
+
     op->owner = w->settled;
     op->done = on_op_done;
     op->node.next = NULL;
@@ -129,15 +81,13 @@ static void post(struct worker *w, struct store_op *op)
 
 static void settle(struct worker *w, struct delivery *d, enum store_settle how, int64_t delay_ms)
 {
-    d->is_settling = true;
+    delivery_move(&w->all, d, DELIVERY_SETTLING);
     d->op.kind = STORE_SETTLE;
     d->op.task = d->task;
     d->op.settle = how;
     d->op.retry_delay_ms = delay_ms;
     post(w, &d->op);
 }
-
-/* ------------------------------------------------------------- outcomes */
 
 static int64_t due_us(const struct task *t)
 {
@@ -170,6 +120,7 @@ static void decide(struct worker *w, struct delivery *d, const struct webhook_re
     LOG_DEBUG("task.attempt", "task=%s attempt=%d status=%d ms=%lld", d->task->id, d->task->attempts + 1, r->status,
               (long long)r->duration_ms);
     record_attempt(d, r);
+    share_end(d->host, o.kind == OUTCOME_DELIVERED);
     switch (o.kind) {
     case OUTCOME_DELIVERED:
         settle(w, d, STORE_SETTLE_DELIVERED, 0);
@@ -193,6 +144,7 @@ static void on_attempt_done(void *ctx, void *owner, const struct webhook_result 
     if (r->sent_mono_us > 0)
         metrics_window_record(w->opts.lateness, r->sent_mono_us + d->offset_us - due_us(d->task));
     if (r->is_local_failure) {
+        share_end(d->host, false);
         settle(w, d, STORE_SETTLE_RELEASE, w->has_aborted ? 0 : RELEASE_DELAY_MS);
         return;
     }
@@ -200,84 +152,88 @@ static void on_attempt_done(void *ctx, void *owner, const struct webhook_result 
     decide(w, d, r);
 }
 
+/* -------------------------------------------------------------- starting */
+
+static int free_pool_slots(const struct worker *w)
+{
+    return w->opts.capacity - pool_in_flight(w->pool);
+}
+
+static void start(struct worker *w, struct delivery *d)
+{
+    const struct task *t = d->task;
+    int number = t->attempts + 1;
+
+    d->started_mono_ms = clock_mono_ms();
+    if (pool_start(w->pool, t, number, d->offset_us, number >= t->retry.max_attempts, d) != ERR_OK) {
+        settle(w, d, STORE_SETTLE_RELEASE, RELEASE_DELAY_MS);
+        return;
+    }
+    share_start(d->host);
+    delivery_move(&w->all, d, DELIVERY_SENDING);
+}
+
+static void give_back(struct worker *w, struct delivery *d, int64_t now)
+{
+    atomic_fetch_add(&w->ended, 1); /* for the mover it is one more that makes room */
+    w->has_room_news = true;
+    settle(w, d, STORE_SETTLE_RELEASE, share_back_off_ms(d->host, now, ident_random_unit()));
+}
+
+/* Start what has found a slot, give back what has waited long enough. */
+static void look_at_waiting(struct worker *w)
+{
+    int64_t now;
+
+    if (w->all.counts[DELIVERY_WAITING] == 0)
+        return;
+    now = clock_mono_ms();
+    for (struct delivery *d = TAILQ_FIRST(&w->all.lists[DELIVERY_WAITING]), *next; d; d = next) {
+        next = TAILQ_NEXT(d, link);
+        if (atomic_load(&w->is_draining))
+            settle(w, d, STORE_SETTLE_RELEASE, 0);
+        else if (share_may_start(d->host, free_pool_slots(w)))
+            start(w, d);
+        else if (now >= d->wait_until_mono_ms)
+            give_back(w, d, now);
+    }
+}
+
 /* ------------------------------------------------------------------ feed */
 
+static int lesser(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* As long as a slot is free, more tasks are taken than there are slots: those whose receiver has its share wait for
+ * a moment, while others, behind them in the Stream, find the slots that were kept for them. */
 static int free_slots(void *ctx)
 {
     struct worker *w = ctx;
-    int slots = w->opts.capacity - pool_in_flight(w->pool);
-    int unsettled = 2 * w->opts.capacity - w->delivery_count;
+    int waiting_max = w->opts.capacity / 2 + WAITING_EXTRA;
+    int unsettled = 2 * w->opts.capacity + waiting_max - deliveries_count(&w->all);
 
-    return slots < unsettled ? slots : unsettled;
+    if (free_pool_slots(w) <= 0)
+        return 0;
+    return lesser(unsettled, waiting_max - w->all.counts[DELIVERY_WAITING]);
 }
 
 static void on_task(void *ctx, struct task *t, const struct store_lease *lease, int64_t claimed_at_us,
                     int64_t claimed_mono_us)
 {
     struct worker *w = ctx;
-    struct delivery *d = delivery_open(w, t, lease);
-    int number = t->attempts + 1;
+    struct delivery *d = delivery_open(&w->all, w->share, t, lease);
 
     d->offset_us = claimed_at_us - claimed_mono_us;
-    if (atomic_load(&w->is_draining)) {
-        settle(w, d, STORE_SETTLE_RELEASE, 0);
-        return;
-    }
-    if (pool_start(w->pool, t, number, d->offset_us, number >= t->retry.max_attempts, d) != ERR_OK)
-        settle(w, d, STORE_SETTLE_RELEASE, RELEASE_DELAY_MS);
+    d->wait_until_mono_ms = clock_mono_ms() + (share_is_stuck(d->host) ? 0 : SHARE_WAIT_MS);
 }
 
 static bool has_entry(void *ctx, const char *entry_id)
 {
     const struct worker *w = ctx;
 
-    for (const struct delivery *d = w->deliveries; d; d = d->next)
-        if (strcmp(d->op.lease.entry_id, entry_id) == 0)
-            return true;
-    return false;
-}
-
-/* ------------------------------------------------------------- renewing */
-
-static int64_t renew_interval_ms(const struct worker *w)
-{
-    return w->opts.redis->claim_idle_ms / 3;
-}
-
-static void post_renewal(struct worker *w, struct renewal *r)
-{
-    r->op.kind = STORE_RENEW;
-    r->op.deadline_mono_ms = clock_mono_ms() + renew_interval_ms(w);
-    r->op.consumer = w->consumer;
-    r->op.leases = r->leases;
-    r->op.lease_count = r->count;
-    w->renewals_under_way++;
-    post(w, &r->op);
-}
-
-/* Only what has been here for a while: most deliveries end before they need it. */
-static void renew(struct worker *w)
-{
-    int64_t now = clock_mono_ms();
-    struct renewal *r = NULL;
-
-    if (now < w->next_renew_mono_ms || w->renewals_under_way > 0)
-        return;
-    w->next_renew_mono_ms = now + renew_interval_ms(w) / 2;
-    for (struct delivery *d = w->deliveries; d; d = d->next) {
-        if (now - d->renewed_mono_ms < renew_interval_ms(w))
-            continue;
-        d->renewed_mono_ms = now;
-        if (!r)
-            r = xcalloc(1, sizeof *r);
-        r->leases[r->count++] = d->op.lease;
-        if (r->count == STORE_CALL_MAX) {
-            post_renewal(w, r);
-            r = NULL;
-        }
-    }
-    if (r)
-        post_renewal(w, r);
+    return deliveries_have_entry(&w->all, entry_id);
 }
 
 /* ------------------------------------------------------------------ turn */
@@ -292,14 +248,13 @@ static void on_settled(void *ctx, int fd, unsigned events)
         struct store_op *op = (struct store_op *)(void *)n;
         next = n->next;
         if (op->kind == STORE_RENEW) {
-            w->renewals_under_way--;
-            free(op);
+            renewals_done(&w->renewals, op);
             continue;
         }
         struct delivery *d = (struct delivery *)(void *)op;
         if (op->is_stale)
             LOG_WARN("task.stale", "task=%s", d->task->id);
-        delivery_close(w, d);
+        delivery_close(&w->all, w->share, d);
     }
 }
 
@@ -324,7 +279,7 @@ static void follow_orders(struct worker *w)
         w->has_aborted = true;
         pool_abort_all(w->pool);
     }
-    if (atomic_load(&w->is_draining) && feed_is_stopped(w->feed) && w->delivery_count == 0)
+    if (atomic_load(&w->is_draining) && feed_is_stopped(w->feed) && deliveries_count(&w->all) == 0)
         atomic_store(&w->is_done, true);
 }
 
@@ -338,13 +293,18 @@ static void run(void *ctx)
     struct worker *w = ctx;
 
     while (!atomic_load(&w->is_stopping)) {
-        int64_t wait_ms = pool_run(w->pool);
-        renew(w);
+        int64_t wait_ms;
+
+        look_at_waiting(w);
+        wait_ms = pool_run(w->pool);
+        renewals_run(&w->renewals, &w->all, w->consumer, post, w);
         wait_ms = sooner(wait_ms, hand_over(w));
         follow_orders(w); /* before the tick, which acts on them */
         wait_ms = sooner(wait_ms, feed_tick(w->feed));
-        if (w->delivery_count > 0)
-            wait_ms = sooner(wait_ms, renew_interval_ms(w) / 4);
+        if (deliveries_count(&w->all) > 0)
+            wait_ms = sooner(wait_ms, w->renewals.interval_ms / 4);
+        if (w->all.counts[DELIVERY_WAITING] > 0)
+            wait_ms = sooner(wait_ms, w->has_room_news ? 0 : WAITING_LOOK_MS);
         atomic_store(&w->in_flight, pool_in_flight(w->pool));
         atomic_store(&w->is_up, feed_is_up(w->feed));
         if (w->has_room_news) {
@@ -390,6 +350,9 @@ enum err worker_start(const struct worker_opts *opts, struct worker **out)
     w->opts = *opts;
     (void)snprintf(w->consumer, sizeof w->consumer, "%s/%d", opts->redis->gateway, opts->index);
     (void)snprintf(name, sizeof name, "worker-%d", opts->index);
+    deliveries_init(&w->all);
+    w->renewals.interval_ms = opts->redis->claim_idle_ms / 3;
+    w->share = share_create();
     w->loop = loop_create();
     w->settled = queue_create();
     loop_set(w->loop, queue_fd(w->settled), LOOP_READ, on_settled, w);
@@ -439,10 +402,8 @@ void worker_destroy(struct worker **worker)
     feed_destroy(&w->feed);
     pool_destroy(&w->pool);
     on_settled(w, -1, 0);
-    for (struct delivery *d = w->deliveries, *next; d; d = next) {
-        next = d->next;
-        delivery_free(d);
-    }
+    deliveries_deinit(&w->all, w->share);
+    share_destroy(&w->share);
     queue_destroy(&w->settled);
     loop_destroy(&w->loop);
     free(w);
