@@ -107,7 +107,7 @@ measure_idle() {
 # redis-benchmark, and the specification (the one argument that is not plain text) replaced by letters of the same size.
 learn_create_call() {
     local id=b000000000000 argument
-    redis monitor >"$work/monitor" &
+    redis-cli -s "$work/redis.sock" monitor >"$work/monitor" & # not through redis(): the job must be redis-cli itself
     local monitor=$!
     pids+=("$monitor")
     until_true 5 grep -q OK "$work/monitor"
@@ -115,6 +115,7 @@ learn_create_call() {
         "{\"id\":\"$id\",\"url\":\"$sink/hook\",\"delay\":3600000,\"payload\":{\"order\":4711,\"note\":\"close the unpaid order\"}}"
     until_true 5 grep -q "\"EVALSHA\".*$id" "$work/monitor"
     kill "$monitor"
+    wait "$monitor" || true
     bare_arguments=()
     while IFS= read -r argument; do
         case $argument in
@@ -132,6 +133,7 @@ measure_bare_create() {
     start_all
     learn_create_call
     kill "$gateway_pid"
+    wait "$gateway_pid"
     bare_rate=$(redis-benchmark -s "$work/redis.sock" -c 64 -n $((CREATE_S * 30000)) -r 1000000000000 --csv \
         "${bare_arguments[@]}" 2>/dev/null | tr -d '"' | awk -F, 'END { printf "%.0f", $2 }')
 }
@@ -141,7 +143,8 @@ measure_create() {
     load "$CREATE_S" '"delay":3600000'
     create_only_rate=$create_rate
     create_count=$created
-    record_bytes=$(calc "$(redis info memory | tr -d '\r' | sed -n 's/^used_memory_dataset://p') / $created" 0)
+    record_bytes=$(redis info memory | tr -d '\r' | awk -F: -v n="$created" \
+        '$1 == "used_memory" { used = $2 } $1 == "used_memory_startup" { used -= $2 } END { printf "%.0f", used / n }')
 }
 
 measure_backlog() {
@@ -203,6 +206,7 @@ redis_version=$(redis-server --version | sed 's/.*v=\([0-9.]*\).*/\1/')
 version=$(env -u DUEPOST_BIN "$DUEPOST_BIN" --version)
 wrk_version=$( (wrk -v 2>&1 || true) | sed -n '1s/^wrk \([^ ]*\).*/\1/p')
 say "machine   ${cpu:-unknown}, $(nproc) cores shared by client, gateway, Redis and receiver; $kernel"
+say "load      $(cut -d' ' -f1-3 /proc/loadavg) before the start"
 say "versions  $version, Redis $redis_version, wrk $wrk_version"
 say ""
 
@@ -225,6 +229,7 @@ row "lateness at $STEADY_RATE/s: p50" "$(echo "$late" | field p50) ms" "1 ms"
 row "  p99" "$(echo "$late" | field p99) ms" "5 ms"
 row "  p99.9, worst" "$(echo "$late" | field p999), $(echo "$late" | field max) ms" ""
 row "  early" "$(echo "$late" | field early)" "0"
+row "  the sender itself was behind by at most" "$(echo "$steady" | field behind_ms) ms" "near 0, or the machine is busy"
 row "repeats (backlog, at once, steady)" "$backlog_repeats, $sustained_repeats, $(echo "$late" | field repeats)" "0"
 row "gateway memory when idle (Private_Dirty)" "$idle_kib KiB" "10240 KiB"
 row "  before and after $sustained_count tasks" "$memory_before_kib, $memory_after_kib KiB" "no growth"
@@ -232,13 +237,13 @@ row "Redis commands when idle" "$idle_commands /s" "near 0"
 row "gateway CPU when idle" "$idle_cpu %" ""
 row "Redis memory a pending task" "$record_bytes B" ""
 say ""
-say "the steady sender: $steady"
 printf '{"machine":"%s","cores":%d,"kernel":"%s","duepost":"%s","redis":"%s","create_per_s":%s,"bare_create_per_s":%s,' \
     "$cpu" "$(nproc)" "$kernel" "$version" "$redis_version" "$create_only_rate" "$bare_rate"
 printf '"create_tasks":%s,"backlog_per_s":%s,"backlog_tasks":%s,"backlog_early":%s,"backlog_repeats":%s,' \
     "$create_count" "$backlog_rate" "$backlog_count" "$backlog_early" "$backlog_repeats"
-printf '"sustained_per_s":%s,"sustained_create_per_s":%s,"sustained_tasks":%s,"sustained_repeats":%s,"lateness_ms":%s,' \
-    "$sustained_rate" "$sustained_create_rate" "$sustained_count" "$sustained_repeats" "$late"
+printf '"sustained_per_s":%s,"sustained_create_per_s":%s,"sustained_tasks":%s,"sustained_repeats":%s,"lateness_ms":%s,"sender":%s,' \
+    "$sustained_rate" "$sustained_create_rate" "$sustained_count" "$sustained_repeats" "$late" \
+    "$steady"
 printf '"idle_kib":%s,"memory_before_kib":%s,"memory_after_kib":%s,"idle_commands_per_s":%s,"idle_cpu_percent":%s,' \
     "$idle_kib" "$memory_before_kib" "$memory_after_kib" "$idle_commands" "$idle_cpu"
 printf '"redis_bytes_per_task":%s}\n' "$record_bytes"
