@@ -1,4 +1,3 @@
-#include "../support/procfs.h"
 #include "../support/tmpdir.h"
 #include "../support/wait.h"
 #include "store/embedded.h"
