@@ -58,6 +58,7 @@ start_sink() {
     sink=http://127.0.0.1:$(cat "$work/sink.port")
 }
 start_gateway() {
+    : >"$work/gateway.out" # not the last one's ready line
     env -u DUEPOST_BIN "$DUEPOST_BIN" serve --listen 127.0.0.1:0 --redis "unix://$work/redis.sock" \
         --allow-net 127.0.0.0/8 >"$work/gateway.out" 2>"$work/gateway.err" &
     gateway_pid=$!
