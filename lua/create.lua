@@ -7,8 +7,8 @@
 --          this id already (nothing is changed then).
 -- Cost: O(log N) a task. Idempotent by id: the first write decides, so out of memory refuses the whole call.
 --
--- The generation begins anywhere: when an id is used again after its record is gone, whoever comes late with an entry of
--- the earlier task is not taken for an owner of this one.
+-- The generation begins anywhere: when an id is used again after its record is gone, whoever comes late with an entry
+-- of the earlier task is not taken for an owner of this one.
 local now, now_us = clock()
 local reply = {now}
 local queues = {}
