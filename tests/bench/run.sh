@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 DUEPOST_BIN=${DUEPOST_BIN:-build/release/duepost}
-CREATE_S=${CREATE_S:-10}
+CREATE_S=${CREATE_S:-4}
+CREATE_ROUNDS=${CREATE_ROUNDS:-3}
 LOAD_S=${LOAD_S:-4}
 SUSTAIN_S=${SUSTAIN_S:-70}
 STEADY_S=${STEADY_S:-25}
@@ -108,6 +109,7 @@ measure_idle() {
 # redis-benchmark, and the specification (the one argument that is not plain text) replaced by letters of the same size.
 learn_create_call() {
     local id=b000000000000 argument
+    : >"$work/monitor"
     redis-cli -s "$work/redis.sock" monitor >"$work/monitor" & # not through redis(): the job must be redis-cli itself
     local monitor=$!
     pids+=("$monitor")
@@ -129,23 +131,26 @@ learn_create_call() {
     ! grep -q ERR "$work/bare.out" || die "the create script does not take: ${bare_arguments[*]}: $(cat "$work/bare.out")"
 }
 
-# What redis-benchmark reaches with the same script and size, without any HTTP.
-measure_bare_create() {
+# One round of each, one after the other, so that both see the same machine.
+create_round() {
     start_all
     learn_create_call
     kill "$gateway_pid"
     wait "$gateway_pid"
-    bare_rate=$(redis-benchmark -s "$work/redis.sock" -c 64 -n $((CREATE_S * 30000)) -r 1000000000000 --csv \
-        "${bare_arguments[@]}" 2>/dev/null | tr -d '"' | awk -F, 'END { printf "%.0f", $2 }')
-}
-
-measure_create() {
+    redis-benchmark -s "$work/redis.sock" -c 64 -n $((CREATE_S * 40000)) -r 1000000000000 --csv \
+        "${bare_arguments[@]}" 2>/dev/null | tr -d '"' | awk -F, 'END { printf "%.0f\n", $2 }' >>"$work/bare_rates"
     start_all
     load "$CREATE_S" '"delay":3600000'
-    create_only_rate=$create_rate
-    create_count=$created
+    echo "$create_rate" >>"$work/create_rates"
     record_bytes=$(redis info memory | tr -d '\r' | awk -F: -v n="$created" \
         '$1 == "used_memory" { used = $2 } $1 == "used_memory_startup" { used -= $2 } END { printf "%.0f", used / n }')
+}
+median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+measure_create() {
+    local round
+    for ((round = 0; round < CREATE_ROUNDS; round++)); do create_round; done
+    bare_rate=$(median "$work/bare_rates")
+    create_only_rate=$(median "$work/create_rates")
 }
 
 measure_backlog() {
@@ -212,7 +217,6 @@ say "versions  $version, Redis $redis_version, wrk $wrk_version"
 say ""
 
 measure_idle
-measure_bare_create
 measure_create
 measure_backlog
 measure_sustained
@@ -240,8 +244,8 @@ row "Redis memory a pending task" "$record_bytes B" ""
 say ""
 printf '{"machine":"%s","cores":%d,"kernel":"%s","duepost":"%s","redis":"%s","create_per_s":%s,"bare_create_per_s":%s,' \
     "$cpu" "$(nproc)" "$kernel" "$version" "$redis_version" "$create_only_rate" "$bare_rate"
-printf '"create_tasks":%s,"backlog_per_s":%s,"backlog_tasks":%s,"backlog_early":%s,"backlog_repeats":%s,' \
-    "$create_count" "$backlog_rate" "$backlog_count" "$backlog_early" "$backlog_repeats"
+printf '"backlog_per_s":%s,"backlog_tasks":%s,"backlog_early":%s,"backlog_repeats":%s,' \
+    "$backlog_rate" "$backlog_count" "$backlog_early" "$backlog_repeats"
 printf '"sustained_per_s":%s,"sustained_create_per_s":%s,"sustained_tasks":%s,"sustained_repeats":%s,"lateness_ms":%s,"sender":%s,' \
     "$sustained_rate" "$sustained_create_rate" "$sustained_count" "$sustained_repeats" "$late" \
     "$steady"
