@@ -136,21 +136,21 @@ e2e: all $(E2E) ## end-to-end tests only (the real binary)
 	@$(RUN) $(BUILD) $(E2E)
 
 asan: ## all tests with AddressSanitizer and UBSan
-	@$(MAKE) $(JOBS) MODE=asan BUILD=$(OUT)/asan programs
+	@$(MAKE) $(JOBS) -k MODE=asan BUILD=$(OUT)/asan programs
 	@DUEPOST_TEST_SLOW=1 $(RUN) $(OUT)/asan $(subst $(BUILD)/,$(OUT)/asan/,$(UNIT) $(INTEG) $(E2E))
 # Criterion does not start under TSan: plain programs, and normal end-to-end drivers with the TSan gateway.
 tsan: $(E2E) ## race tests, and the end-to-end tests on a gateway with ThreadSanitizer
-	@$(MAKE) $(JOBS) MODE=tsan BUILD=$(OUT)/tsan all tsan-programs
+	@$(MAKE) $(JOBS) -k MODE=tsan BUILD=$(OUT)/tsan all tsan-programs
 	@DUEPOST_BIN=$(abspath $(OUT)/tsan/duepost) DUEPOST_TEST_SLOW=1 \
 	  $(RUN) $(OUT)/tsan $(subst $(BUILD)/,$(OUT)/tsan/,$(TSAN)) $(E2E)
 tsan-programs: $(TSAN)
 fuzz: ## fuzz each input edge: its corpus, then FUZZ_SECONDS (30)
-	@$(MAKE) $(JOBS) MODE=fuzz BUILD=$(OUT)/fuzz CC=$(CLANG) fuzz-programs
+	@$(MAKE) $(JOBS) -k MODE=fuzz BUILD=$(OUT)/fuzz CC=$(CLANG) fuzz-programs
 	@sh tests/fuzz/run.sh $(FUZZ_SECONDS) $(subst $(BUILD)/,$(OUT)/fuzz/,$(FUZZ))
 fuzz-programs: $(FUZZ)
 cov: ## coverage of src/ by all tests, against the floor in tests/lint/coverage.sh
 	@find $(OUT)/cov -name '*.gcda' -delete 2>/dev/null || true
-	@$(MAKE) $(JOBS) MODE=cov BUILD=$(OUT)/cov programs
+	@$(MAKE) $(JOBS) -k MODE=cov BUILD=$(OUT)/cov programs
 	@$(RUN) $(OUT)/cov $(subst $(BUILD)/,$(OUT)/cov/,$(UNIT) $(INTEG) $(E2E))
 	@sh tests/lint/coverage.sh $(OUT)/cov
 bench: ## measure create, deliver and lateness on this machine
@@ -182,7 +182,7 @@ $(BUILD)/%.tidy: %.c .clang-tidy $(HEADERS)
 openapi: ## lint api/openapi.yaml
 	@sh tests/lint/openapi.sh $(OUT)/openapi
 clang: ## build everything with clang, warnings as errors
-	@$(MAKE) $(JOBS) BUILD=$(OUT)/clang CC=$(CLANG) WERROR=-Werror programs
+	@$(MAKE) $(JOBS) -k BUILD=$(OUT)/clang CC=$(CLANG) WERROR=-Werror programs
 
 install: all ## install to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 $(PROG) $(DESTDIR)$(PREFIX)/bin/duepost
