@@ -287,8 +287,9 @@ Test(embedded, a_server_that_does_not_start_is_a_plain_reason)
 
 Test(embedded, without_a_redis_server_the_reason_says_so)
 {
-    cr_assert_eq(unsetenv("PATH"), 0);
-    cr_assert_eq(putenv((char[]){"PATH=/nowhere"}), 0);
+    static char nowhere[] = "PATH=/nowhere";
+
+    cr_assert_eq(putenv(nowhere), 0);
     cr_expect_eq(embedded_start(dir, &server, detail), ERR_IO);
     cr_expect_not_null(strstr(detail, "not in PATH"), "%s", detail);
 }

@@ -123,7 +123,7 @@ LUA_TEST(lua_create, one_call_takes_many_tasks_of_several_queues_each_with_its_o
 
 LUA_TEST(lua_create, a_full_call_is_taken)
 {
-    static char ids[STORE_CALL_MAX][16];
+    static char ids[STORE_CALL_MAX][24];
     struct lua_new tasks[STORE_CALL_MAX];
 
     for (int i = 0; i < STORE_CALL_MAX; i++) {

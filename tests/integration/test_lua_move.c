@@ -137,7 +137,7 @@ LUA_TEST(lua_move, room_of_none_or_less_moves_nothing)
 
 LUA_TEST(lua_move, room_holds_with_more_due_queues_than_room)
 {
-    char queue[16];
+    char queue[24];
 
     for (int i = 0; i < 20; i++) {
         (void)snprintf(queue, sizeof(queue), "q%02d", i);
@@ -175,7 +175,7 @@ LUA_TEST(lua_move, due_queues_share_the_room)
 
 static int queues_served(int count)
 {
-    char queue[16];
+    char queue[24];
     int served = 0;
 
     for (int i = 0; i < count; i++) {
@@ -195,7 +195,7 @@ static int64_t move_in_another_millisecond(int64_t room)
 
 LUA_TEST(lua_move, every_due_queue_has_its_turn)
 {
-    char queue[16];
+    char queue[24];
 
     for (int i = 0; i < 150; i++) {
         (void)snprintf(queue, sizeof(queue), "q%03d", i);
@@ -211,7 +211,7 @@ LUA_TEST(lua_move, every_due_queue_has_its_turn)
 
 LUA_TEST(lua_move, turns_are_taken_with_room_for_one_at_a_time)
 {
-    char queue[16];
+    char queue[24];
 
     for (int i = 0; i < 6; i++) {
         (void)snprintf(queue, sizeof(queue), "q%03d", i);

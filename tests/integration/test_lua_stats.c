@@ -209,7 +209,7 @@ static int64_t idle_ms(const struct lua_entry *e, char *consumer, size_t size)
 
 LUA_TEST(lua_renew, own_entries_are_fresh_again)
 {
-    char owner[16];
+    char owner[24];
     struct lua_entry e[2] = {lua_start(lua, "a", "mail", "g/1"), lua_start(lua, "b", "mail", "g/1")};
 
     for (int i = 0; i < 2; i++)
@@ -222,7 +222,7 @@ LUA_TEST(lua_renew, own_entries_are_fresh_again)
 
 LUA_TEST(lua_renew, the_entries_of_others_are_left_to_them)
 {
-    char owner[16];
+    char owner[24];
     struct lua_entry mine = lua_start(lua, "a", "mail", "g/1"), other = lua_start(lua, "b", "mail", "h/1");
 
     lua_make_idle(lua, &other, "h/1", 60000);

@@ -146,7 +146,7 @@ static struct model_lease *new_lease(struct model_task *t)
     cr_assert_lt(m.lease_count, LEASES);
     memset(l, 0, sizeof(*l));
     l->task = t;
-    (void)snprintf(l->entry.id, sizeof(l->entry.id), "%s", t->id);
+    memcpy(l->entry.id, t->id, sizeof(t->id));
     l->entry.lease.generation = t->generation;
     return l;
 }

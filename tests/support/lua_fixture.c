@@ -157,7 +157,7 @@ redisReply *lua_create_limited(struct lua_fixture *f, int64_t max_pending, const
         call_add_str(c, tasks[i].id);
         call_add_str(c, tasks[i].due);
         call_add_str(c, tasks[i].queue);
-        call_add(c, (const char *)t->digest, TASK_DIGEST_BYTES);
+        call_add_text(c, (const char *)t->digest, TASK_DIGEST_BYTES);
         call_add_text(c, spec.data, spec.len);
         task_destroy(&t);
     }
