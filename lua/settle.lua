@@ -11,7 +11,12 @@
 -- entry goes here, so nobody else would ever find the task. A cancel asked for meanwhile wins over everything but
 -- success. XACK comes first: Redis allows it when it is out of memory, and what follows in the same script with it, so
 -- that outcomes can always be written.
-local now = clock()
+local now, now_us = clock()
+
+-- A wait begins at the next whole ms, so that it is never a fraction too short.
+local function after(delay)
+    return delay > 0 and math.ceil(now_us / 1000) + delay or now
+end
 local NEXT = {d = DELIVERED, r = SCHEDULED, x = DEAD, b = SCHEDULED}
 
 local entries = {}
@@ -29,7 +34,7 @@ local function settle(h, id, how, delay, keep, attempts)
     h.state = NEXT[how]
     if h.cancel and how ~= 'd' then h.state = CANCELLED end
     h.generation = h.generation + 1
-    local when = h.state == SCHEDULED and now + delay or now
+    local when = h.state == SCHEDULED and after(delay) or now
     if how == 'b' then
         write_head(h, when)
     else

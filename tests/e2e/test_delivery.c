@@ -435,10 +435,11 @@ Test(delivery, no_task_comes_early_and_all_come_once)
 
 Test(delivery, a_hanging_receiver_does_not_hold_up_another)
 {
+    enum { HANGING = 600 }; /* more than there are slots */
     struct sink *other = sink_create();
 
     SINK_SCRIPT(w->sink, "/hang", {.status = 200, .is_held = true});
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < HANGING; i++) {
         const struct reply *r =
             client_post_task(w->api, "{\"url\":\"%s\",\"timeout\":\"1m\"}", sink_url(w->sink, "/hang"));
         cr_assert_eq(r->status, 201);
@@ -447,6 +448,6 @@ Test(delivery, a_hanging_receiver_does_not_hold_up_another)
     cr_assert_eq(r->status, 201);
     sink_wait(other, "/quick", 1, 2000);
     sink_release(w->sink);
-    sink_wait(w->sink, "/hang", 200, 2 * ARRIVE_MS);
+    sink_wait(w->sink, "/hang", HANGING, 4 * ARRIVE_MS);
     sink_destroy(&other);
 }
