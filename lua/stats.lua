@@ -3,7 +3,8 @@
 -- ARGV:    base, how many queues to list at most
 -- Returns: {now in ms, ms until the next task is due (-1: none), unread, delivering, age of the oldest delivering (-1),
 --           totals as name, value, ..., one {queue, scheduled, overdue, age of the oldest overdue (-1), ready,
---           delivering, age of its oldest delivering (-1), dead} for each queue}
+--           delivering, age of its oldest delivering (-1), dead} for each queue that is listed,
+--           {scheduled, overdue, age of the oldest overdue (-1), dead} of all queues}
 -- Cost: O(log N) a queue. Read-only.
 local now = clock()
 local OLDEST_LOOK = 256
@@ -50,7 +51,23 @@ for i = 1, math.min(#names, tonumber(ARGV[2])) do
         oldest[name] or -1, redis.call('ZCARD', base .. ':dead:' .. name)}
 end
 
+-- Over all queues, listed or not. A lane with something overdue is due in the index.
+local function sums()
+    local out_of_lanes, overdue, overdue_age = 0, 0, -1
+    for _, n in ipairs(redis.call('HVALS', OUT)) do out_of_lanes = out_of_lanes + n end
+    for _, name in ipairs(redis.call('ZRANGEBYSCORE', LANES, '-inf', now)) do
+        local lane = base .. ':q:' .. name
+        local due = redis.call('ZRANGE', lane, 0, 0, 'WITHSCORES')[2]
+        if due and tonumber(due) < now then
+            overdue = overdue + redis.call('ZCOUNT', lane, '-inf', '(' .. now)
+            overdue_age = math.max(overdue_age, now - due)
+        end
+    end
+    local unfinished = tonumber(redis.call('HGET', TOTALS, 'pending') or 0)
+    return {unfinished - out_of_lanes, overdue, overdue_age, redis.call('ZCARD', FINISHED[DEAD])}
+end
+
 local head = redis.call('ZRANGE', LANES, 0, 0, 'WITHSCORES')
 local next_ms = -1
 if head[2] then next_ms = math.max(0, head[2] - now) end
-return {now, next_ms, unread, delivering, oldest_of_all, redis.call('HGETALL', TOTALS), queues}
+return {now, next_ms, unread, delivering, oldest_of_all, redis.call('HGETALL', TOTALS), queues, sums()}

@@ -54,13 +54,12 @@ static bool read_queue(const redisReply *r, struct store_queue_stats *q)
     return true;
 }
 
-static void add_up(struct store_queue_stats *all, const struct store_queue_stats *q)
+/* Of all queues, also of those that are not listed. */
+static bool read_sums(const redisReply *r, struct store_queue_stats *all)
 {
-    all->scheduled += q->scheduled;
-    all->overdue += q->overdue;
-    all->dead += q->dead;
-    if (q->oldest_overdue_ms > all->oldest_overdue_ms)
-        all->oldest_overdue_ms = q->oldest_overdue_ms;
+    return reply_is_array(r, 4) && reply_int(r->element[0], &all->scheduled) &&
+           reply_int(r->element[1], &all->overdue) && reply_int(r->element[2], &all->oldest_overdue_ms) &&
+           reply_int(r->element[3], &all->dead);
 }
 
 static bool read_queues(const redisReply *r, struct store_stats *s)
@@ -72,7 +71,6 @@ static bool read_queues(const redisReply *r, struct store_stats *s)
         if (!read_queue(r->element[i], &s->queues[i]))
             return false;
         s->queue_count++;
-        add_up(&s->all, &s->queues[i]);
     }
     return true;
 }
@@ -82,12 +80,11 @@ enum err stats_read(const redisReply *reply, struct store_stats **out)
     struct store_stats *s = xcalloc(1, sizeof *s);
 
     *out = NULL;
-    s->all.oldest_overdue_ms = -1;
-    if (!reply_is_array(reply, 7) || !reply_int(reply->element[0], &s->now_ms) ||
+    if (!reply_is_array(reply, 8) || !reply_int(reply->element[0], &s->now_ms) ||
         !reply_int(reply->element[1], &s->next_due_in_ms) || !reply_int(reply->element[2], &s->all.ready) ||
         !reply_int(reply->element[3], &s->all.delivering) ||
         !reply_int(reply->element[4], &s->all.oldest_delivering_ms) || reply->element[5]->type != REDIS_REPLY_ARRAY ||
-        !read_queues(reply->element[6], s)) {
+        !read_queues(reply->element[6], s) || !read_sums(reply->element[7], &s->all)) {
         store_stats_destroy(&s);
         return ERR_INVALID;
     }

@@ -1,5 +1,6 @@
 #include "../support/lua_fixture.h"
 #include "../support/wait.h"
+#include "store/stats_priv.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,12 +177,18 @@ LUA_TEST(lua_stats, the_sums_hold_with_more_queues_than_are_listed)
         (void)snprintf(id, sizeof(id), "q%02d", i);
         lua_add(lua, id, "+60000", id);
     }
+    int64_t due = lua_add(lua, "overdue", "+0", "z-last");
+    wait_past(due + 5);
     struct call *c = lua_begin(lua, SCRIPT_STATS);
     call_begin_args(c, lua_keys(lua));
     call_add_int(c, 10);
     redisReply *r = lua_send(lua);
-    cr_expect_eq(r->element[6]->elements, 10);
+    cr_assert_eq(stats_read(r, &stats), ERR_OK);
     freeReplyObject(r);
+    cr_expect_eq(stats->queue_count, 10);
+    cr_expect_eq(stats->all.scheduled, 13);
+    cr_expect_eq(stats->all.overdue, 1);
+    cr_expect_geq(stats->all.oldest_overdue_ms, 5);
 }
 
 LUA_TEST(lua_stats, asking_changes_nothing)
