@@ -13,6 +13,7 @@
 --   <base>:queues      Hash  queue -> records it has, finished ones included
 --   <base>:delivered, :dead, :cancelled, :expired    ZSet  id -> finished_at: the containers of the finished states
 --   <base>:dead:QUEUE  ZSet  id -> finished_at: the dead of one queue
+--   <base>:k:DIGEST    digest of a request and the id of the task it made, for 24 h: an Idempotency-Key, by its digest
 --   <base>:workers     Hash  gateway -> "claim_idle_ms heartbeat_ms"
 --
 -- A record is one string, small because there may be millions: a head of fixed size that scripts rewrite in place, the

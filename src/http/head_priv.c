@@ -62,6 +62,10 @@ void head_note(struct head *h, const char *name, const char *value)
         if (strcasecmp(name, "Content-Length") == 0)
             note(&h->content_length, &h->content_length_count, value);
         break;
+    case 15:
+        if (strcasecmp(name, "Idempotency-Key") == 0)
+            note(&h->idempotency_key, &h->idempotency_key_count, value);
+        break;
     case 16:
         if (strcasecmp(name, "Content-Encoding") == 0)
             note(&h->content_encoding, &unused, value);
@@ -142,6 +146,25 @@ enum err head_check_encoding(const struct head *h, const char **detail)
         return ERR_OK;
     *detail = "The body may not be compressed: no Content-Encoding but identity";
     return ERR_UNSUPPORTED_MEDIA_TYPE;
+}
+
+enum err head_check_idempotency_key(const struct head *h, const char **detail)
+{
+    const char *key = h->idempotency_key;
+    size_t n = key ? strlen(key) : 0;
+
+    *detail = NULL;
+    if (h->idempotency_key_count == 0)
+        return ERR_OK;
+    if (h->idempotency_key_count > 1)
+        *detail = "was given more than once";
+    else if (n == 0 || n > HEAD_KEY_MAX)
+        *detail = "must have 1 to 255 characters";
+    for (size_t i = 0; i < n && !*detail; i++) {
+        if (key[i] < ' ' || key[i] > '~')
+            *detail = "must be printable ASCII throughout";
+    }
+    return *detail ? ERR_INVALID_HEADER : ERR_OK;
 }
 
 static const char *skip_blanks(const char *s)

@@ -18,11 +18,13 @@ struct head {
     const char *content_encoding;
     const char *expect;
     const char *authorization;
+    const char *idempotency_key;
     int host_count;
     int content_length_count;
     int transfer_encoding_count;
     int content_type_count;
     int authorization_count;
+    int idempotency_key_count;
     bool has_bad_name;  /* some header's name is no token */
     int64_t body_bytes; /* what the framing declares; HEAD_BODY_CHUNKED: not known before its end. Set by head_check */
 };
@@ -44,6 +46,11 @@ bool head_expects_something_else(const struct head *h);
 /* Whether the body is declared as application/json, UTF-8, and not compressed. ERR_UNSUPPORTED_MEDIA_TYPE with one
  * sentence in *detail otherwise. */
 enum err head_check_json(const struct head *h, const char **detail) NODISCARD;
+
+/* Whether Idempotency-Key is absent or given once and 1 to HEAD_KEY_MAX printable ASCII characters. ERR_INVALID_HEADER
+ * with half a sentence in *detail otherwise. */
+#define HEAD_KEY_MAX 255
+enum err head_check_idempotency_key(const struct head *h, const char **detail) NODISCARD;
 
 /* Whether the body is not compressed; the same. */
 enum err head_check_encoding(const struct head *h, const char **detail) NODISCARD;

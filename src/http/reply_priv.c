@@ -86,11 +86,11 @@ void reply_problem(struct reply *r, enum err err, const char *detail)
     end_problem(r);
 }
 
-void reply_problem_state(struct reply *r, enum err err, const char *detail, enum task_state state)
+void reply_problem_state(struct reply *r, enum err err, const char *detail, const char *state)
 {
     begin_problem(r, err, detail);
     buf_puts(&r->body, ",\"state\":");
-    put_text(&r->body, task_state_name(state));
+    put_text(&r->body, state);
     end_problem(r);
 }
 

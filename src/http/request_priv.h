@@ -53,6 +53,7 @@ struct request {
 
     struct reply reply;
     struct task *task;                 /* owned; the one to create */
+    struct store_key key;              /* of the task to create, when it has an Idempotency-Key */
     void (*finish)(struct request *r); /* answers once the operation is done */
 
     struct connection *connection; /* NULL once it is gone */

@@ -2,8 +2,10 @@
 #include "base/ident.h"
 #include "base/mem.h"
 #include "http/request_priv.h"
+#include "task/signature.h"
 #include "task/task_json.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The calls under /tasks: parse, hand to the store, and turn what it answers into a reply. Each call is a pair, the
@@ -24,23 +26,69 @@ static void reply_not_found(struct request *r)
     reply_problem(&r->reply, ERR_TASK_NOT_FOUND, "There is no task with this id, or it was finished long ago");
 }
 
+/* The record is gone, and the Idempotency-Key still knows that there was a task. */
+static void reply_gone(struct request *r, const char *id)
+{
+    struct buf *out = reply_json(&r->reply, 200);
+
+    buf_puts(out, "{\"id\":");
+    buf_put_json(out, id, strlen(id));
+    buf_puts(out, ",\"state\":\"gone\"}\n");
+}
+
+static void reply_conflict(struct request *r, const struct task *existing)
+{
+    bool is_key = r->op.err == ERR_KEY_CONFLICT;
+    const char *detail = is_key ? "This Idempotency-Key was used by a request with another body"
+                                : "This id was used by a request with another body";
+
+    reply_problem_state(&r->reply, r->op.err, detail, existing ? task_state_name(existing->state) : "gone");
+}
+
 static void finish_create(struct request *r)
 {
     struct task *existing = r->op.existing;
-    bool is_repeat = r->op.is_repeat && existing && r->task->has_digest;
-    const struct task *t = is_repeat ? existing : r->task;
+    char *gone_id = r->op.gone_id;
+    bool is_conflict = r->op.err == ERR_ID_CONFLICT || r->op.err == ERR_KEY_CONFLICT;
+    const struct task *t = r->op.is_repeat && existing ? existing : r->task;
 
     r->op.existing = NULL;
-    if (r->op.err == ERR_OK) {
-        reply_task(r, is_repeat ? 200 : 201, t, TASK_JSON_SUMMARY);
+    r->op.gone_id = NULL;
+    if (r->op.err == ERR_OK && gone_id) {
+        reply_gone(r, gone_id);
+    } else if (r->op.err == ERR_OK) {
+        reply_task(r, t == existing ? 200 : 201, t, TASK_JSON_SUMMARY);
         (void)snprintf(r->reply.location, sizeof(r->reply.location), "/tasks/%s", t->id);
-    } else if (r->op.err == ERR_ID_CONFLICT && existing) {
-        reply_problem_state(&r->reply, ERR_ID_CONFLICT, "This id was used by a request with another body",
-                            existing->state);
+    } else if (is_conflict && (existing || gone_id)) {
+        reply_conflict(r, existing);
     } else {
         request_reply_store_fault(r);
     }
     task_destroy(&existing);
+    free(gone_id);
+}
+
+/* False: the reply is set. */
+static bool take_idempotency_key(struct request *r)
+{
+    const char *key = r->head.idempotency_key;
+    const char *detail = NULL;
+    enum err err = head_check_idempotency_key(&r->head, &detail);
+    struct faults faults;
+
+    if (err != ERR_OK) {
+        faults_init(&faults);
+        faults_add(&faults, "Idempotency-Key", "%s", detail);
+        reply_problem_faults(&r->reply, err, "header", &faults);
+        faults_deinit(&faults);
+        return false;
+    }
+    if (key) {
+        signature_digest(key, strlen(key), r->key.name);
+        signature_digest(r->body ? r->body : "", r->body_bytes, r->key.request);
+        r->op.key = &r->key;
+    }
+    return true;
 }
 
 void tasks_create(struct request *r)
@@ -50,6 +98,8 @@ void tasks_create(struct request *r)
     enum err err = ERR_OK;
 
     faults_init(&faults);
+    if (!take_idempotency_key(r))
+        goto out;
     err = task_json_parse(r->body ? r->body : "", r->body_bytes, &opts, &faults, &r->task);
     if (err != ERR_OK) {
         reply_problem_faults(&r->reply, err, "pointer", &faults);
@@ -104,7 +154,8 @@ static void finish_cancel(struct request *r)
     else if (r->op.err == ERR_TASK_NOT_FOUND)
         reply_not_found(r);
     else if (r->op.err == ERR_STATE_CONFLICT)
-        reply_problem_state(&r->reply, ERR_STATE_CONFLICT, "A task that has ended cannot be cancelled", r->op.state);
+        reply_problem_state(&r->reply, ERR_STATE_CONFLICT, "A task that has ended cannot be cancelled",
+                            task_state_name(r->op.state));
     else
         request_reply_store_fault(r);
     task_destroy(&t);

@@ -24,13 +24,21 @@ static void add_encoded(struct call *call, const struct buf *scratch)
     call_add_text(call, scratch->data, scratch->len);
 }
 
+static void add_keys(struct call *call, const struct keys *k, struct store_op *const *ops, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        call_add_record_key(call, k, ops[i]->task->id);
+    for (size_t i = 0; i < count; i++)
+        if (ops[i]->key)
+            call_add_idempotency_key(call, k, ops[i]->key->name, STORE_KEY_BYTES);
+}
+
 static void build_create(struct call *call, const struct batch_env *env, struct store_op *const *ops, size_t count)
 {
     const struct keys *k = env->keys;
     struct buf *scratch = env->scratch;
 
-    for (size_t i = 0; i < count; i++)
-        call_add_record_key(call, k, ops[i]->task->id);
+    add_keys(call, k, ops, count);
     call_begin_args(call, k);
     call_add_int(call, env->max_pending);
     for (size_t i = 0; i < count; i++) {
@@ -44,6 +52,12 @@ static void build_create(struct call *call, const struct batch_env *env, struct 
         buf_clear(scratch);
         record_write_spec(scratch, t);
         add_encoded(call, scratch);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!ops[i]->key)
+            continue;
+        call_add_int(call, (int64_t)i + 1);
+        call_add(call, (const char *)ops[i]->key->request, TASK_DIGEST_BYTES);
     }
 }
 
@@ -201,6 +215,50 @@ static void set_existing(struct store_op *op, const redisReply *record)
     op->existing = found;
 }
 
+/* The Idempotency-Key was used before. Sent twice after a lost answer, it was our own first try if the id is ours. */
+static void set_by_key(struct store_op *op, const redisReply *r)
+{
+    const redisReply *record = r->element[1];
+    char *id = xstrndup(r->element[0]->str, r->element[0]->len);
+
+    op->is_repeat = r->element[2]->integer == 1;
+    op->err = op->is_repeat ? ERR_OK : ERR_KEY_CONFLICT;
+    if (!reply_is_string(record)) {
+        op->gone_id = id;
+        return;
+    }
+    if (record_read(id, record->str, record->len, &op->existing) != ERR_OK) {
+        report_bad_record(id);
+        op->err = ERR_INTERNAL;
+    } else if (op->is_repeat && op->was_sent && !op->task->has_digest && strcmp(id, op->task->id) == 0) {
+        set_created(op->task, op->existing->run_at_ms, op->existing->created_at_ms);
+        task_destroy(&op->existing);
+        op->is_repeat = false;
+    }
+    free(id);
+}
+
+static bool is_created_outcome(const redisReply *r)
+{
+    if (r->type != REDIS_REPLY_ARRAY)
+        return r->type == REDIS_REPLY_INTEGER || reply_is_string(r);
+    return r->elements == 3 && reply_is_string(r->element[0]) && r->element[2]->type == REDIS_REPLY_INTEGER &&
+           (reply_is_string(r->element[1]) || r->element[1]->type == REDIS_REPLY_NIL);
+}
+
+static void set_create_outcome(struct store_op *op, const redisReply *r, int64_t now_ms)
+{
+    op->err = ERR_OK;
+    if (r->type == REDIS_REPLY_ARRAY)
+        set_by_key(op, r);
+    else if (r->type == REDIS_REPLY_STRING)
+        set_existing(op, r);
+    else if (r->integer < 0)
+        op->err = ERR_TOO_MANY_PENDING;
+    else
+        set_created(op->task, r->integer, now_ms);
+}
+
 static enum err read_create(struct store_op *const *ops, size_t count, const redisReply *reply, int64_t *earliest)
 {
     int64_t now_ms;
@@ -208,22 +266,14 @@ static enum err read_create(struct store_op *const *ops, size_t count, const red
     if (!reply_is_array(reply, count + 1) || !reply_int(reply->element[0], &now_ms))
         return ERR_INVALID;
     for (size_t i = 0; i < count; i++)
-        if (reply->element[i + 1]->type != REDIS_REPLY_INTEGER && !reply_is_string(reply->element[i + 1]))
+        if (!is_created_outcome(reply->element[i + 1]))
             return ERR_INVALID;
     for (size_t i = 0; i < count; i++) {
         const redisReply *r = reply->element[i + 1];
-        bool is_refused = r->type == REDIS_REPLY_INTEGER && r->integer < 0;
-        if (r->type == REDIS_REPLY_INTEGER && !is_refused)
+        if (r->type == REDIS_REPLY_INTEGER && r->integer >= 0)
             note_due(earliest, r->integer);
-        if (!ops[i])
-            continue;
-        ops[i]->err = is_refused ? ERR_TOO_MANY_PENDING : ERR_OK;
-        if (is_refused)
-            continue;
-        if (r->type == REDIS_REPLY_INTEGER)
-            set_created(ops[i]->task, r->integer, now_ms);
-        else
-            set_existing(ops[i], r);
+        if (ops[i])
+            set_create_outcome(ops[i], r, now_ms);
     }
     return ERR_OK;
 }

@@ -105,6 +105,20 @@ void call_add_record_key(struct call *c, const struct keys *k, const char *id)
     append(c, NULL, k->base_bytes + id_bytes);
 }
 
+void call_add_idempotency_key(struct call *c, const struct keys *k, const unsigned char *digest, size_t bytes)
+{
+    static const char KIND[] = ":k:", HEX[] = "0123456789abcdef";
+    size_t before = c->text.len;
+
+    buf_append(&c->text, k->base, k->base_bytes);
+    buf_append(&c->text, KIND, sizeof KIND - 1);
+    for (size_t i = 0; i < bytes; i++) {
+        buf_putc(&c->text, HEX[digest[i] >> 4]);
+        buf_putc(&c->text, HEX[digest[i] & 15]);
+    }
+    append(c, NULL, c->text.len - before);
+}
+
 void call_begin_args(struct call *c, const struct keys *k)
 {
     char digits[24];

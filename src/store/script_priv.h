@@ -48,6 +48,7 @@ void call_deinit(struct call *c);
  * call_begin_args() (which adds the base as ARGV[1]) and the arguments. */
 void call_begin_script(struct call *c, const char *sha, const struct keys *k);
 void call_add_record_key(struct call *c, const struct keys *k, const char *id);
+void call_add_idempotency_key(struct call *c, const struct keys *k, const unsigned char *digest, size_t bytes);
 void call_begin_args(struct call *c, const struct keys *k);
 
 void call_begin(struct call *c); /* a plain command */

@@ -66,6 +66,13 @@ struct store_stats {
 };
 void store_stats_destroy(struct store_stats **s);
 
+/* An Idempotency-Key and the request it came with, as digests. */
+#define STORE_KEY_BYTES 16
+struct store_key {
+    unsigned char name[STORE_KEY_BYTES];
+    unsigned char request[TASK_DIGEST_BYTES];
+};
+
 /* One operation. The owner fills the first part, submits, and does not touch it until `done` was called. */
 struct store_op {
     struct queue_node node; /* first member: links the op in queues, the owner's too once it is done */
@@ -76,9 +83,10 @@ struct store_op {
     void (*done)(struct store_op *op);
     void *owner;
 
-    const char *id;    /* GET, CANCEL: borrowed until done */
-    struct task *task; /* CREATE, SETTLE: in, borrowed until done; the state fields are filled when created.
-                        * GET: out, given. CANCEL: out, given, when it answers with the task (else NULL) */
+    const char *id;              /* GET, CANCEL: borrowed until done */
+    struct task *task;           /* CREATE, SETTLE: in, borrowed until done; the state fields are filled when created.
+                                  * GET: out, given. CANCEL: out, given, when it answers with the task (else NULL) */
+    const struct store_key *key; /* CREATE: borrowed until done; NULL: none */
 
     /* SETTLE */
     struct store_lease lease;
@@ -93,8 +101,9 @@ struct store_op {
 
     /* Out. */
     enum err err;              /* see each kind below */
-    struct task *existing;     /* CREATE, when the id exists: gives the task as it is now */
-    bool is_repeat;            /* CREATE: `existing` was made by the same request (else ERR_ID_CONFLICT);
+    struct task *existing;     /* CREATE, when the id or the key exists: gives the task as it is now */
+    char *gone_id;             /* CREATE, when the key exists and its task's record is gone: gives its id */
+    bool is_repeat;            /* CREATE: `existing` or `gone_id` was made by the same request (else an error);
                                 * CANCEL: it was cancelled already */
     enum task_state state;     /* CANCEL: the state found or reached; SETTLE: the state reached */
     bool is_stale;             /* SETTLE: the task was no longer ours; nothing was changed */
@@ -105,7 +114,7 @@ struct store_op {
     bool is_alone; /* failed among others: goes in a call of its own */
 };
 /* Errors by kind, besides ERR_UNAVAILABLE:
- *   CREATE  ERR_ID_CONFLICT (see `existing`), ERR_TOO_MANY_PENDING
+ *   CREATE  ERR_ID_CONFLICT (see `existing`), ERR_KEY_CONFLICT (see `existing` and `gone_id`), ERR_TOO_MANY_PENDING
  *   GET     ERR_TASK_NOT_FOUND
  *   CANCEL  ERR_TASK_NOT_FOUND; ERR_STATE_CONFLICT (`state`: delivered, dead, expired). ERR_OK with state `cancelled`:
  *           it will never be sent; ERR_OK with state `delivering`: marked, the attempt may finish (`task` is given)

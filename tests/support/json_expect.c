@@ -111,3 +111,35 @@ int64_t json_time_at(json_t *value, const char *path)
 {
     return time_to_ms(json_text_at(value, path));
 }
+
+static bool is_fixed(const char *member)
+{
+    return strcmp(member, "status") == 0 || strcmp(member, "title") == 0 || strcmp(member, "code") == 0;
+}
+
+bool json_is_alike(const json_t *shown_value, const json_t *real)
+{
+    const char *key;
+    json_t *member;
+
+    if (json_is_null(shown_value) || json_is_null(real))
+        return true;
+    if (json_is_number(shown_value) || json_is_boolean(shown_value))
+        return json_is_number(shown_value) ? json_is_number(real) : json_is_boolean(real);
+    if (!real || json_typeof(shown_value) != json_typeof(real))
+        return false;
+    if (!json_is_object(shown_value))
+        return true;
+    if (json_object_size(shown_value) != json_object_size(real))
+        return false;
+    json_object_foreach((json_t *)(uintptr_t)shown_value, key, member)
+    {
+        const json_t *real_member = json_object_get(real, key);
+        bool is_fine = is_fixed(key) && !json_is_object(member) && json_object_get(shown_value, "code")
+                           ? json_equal(member, real_member)
+                           : real_member && json_is_alike(member, real_member);
+        if (!is_fine)
+            return false;
+    }
+    return true;
+}

@@ -19,4 +19,8 @@ bool json_null_at(json_t *value, const char *path); /* whether it is there and n
 int64_t json_time_at(json_t *value, const char *path);
 int64_t time_to_ms(const char *rfc3339_utc_ms);
 
+/* Whether both have the same members of the same types, at every depth; null stands for any. Of a problem (what has a
+ * `code`), status, title and code are equal too. */
+bool json_is_alike(const json_t *shown, const json_t *real);
+
 #endif

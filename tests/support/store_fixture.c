@@ -114,6 +114,7 @@ void ask_end(struct ask *a)
     cr_assert_eq(atomic_load(&a->answers), 1, "%s was answered %d times", a->id, (int)atomic_load(&a->answers));
     task_destroy(&a->op.task);
     task_destroy(&a->op.existing);
+    free(a->op.gone_id);
     store_stats_destroy(&a->op.stats);
 }
 

@@ -67,7 +67,7 @@ Test(reply, a_conflict_names_the_state)
         json_t *body = NULL;
 
         reply_init(&r, CAP);
-        reply_problem_state(&r, ERR_STATE_CONFLICT, "No", state);
+        reply_problem_state(&r, ERR_STATE_CONFLICT, "No", task_state_name(state));
         body = body_of(&r);
         cr_expect_eq(r.status, 409);
         cr_expect_str_eq(text_of(body, "state"), task_state_name(state));
