@@ -346,6 +346,40 @@ LUA_TEST(store, a_chain_of_many_is_answered_one_by_one)
     ask_end(&ask);
 }
 
+/* ----------------------------------------------------------------------- logging in */
+
+static void start_with_login(const char *username, const char *password, int db)
+{
+    store_destroy(&store);
+    opts.username = username ? xstrdup(username) : NULL;
+    opts.password = xstrdup(password);
+    opts.db = db;
+    start_store();
+}
+
+Test(store, a_password_and_a_database_are_used_on_every_connection)
+{
+    redis_fixture_run(redis, "CONFIG SET requirepass secret");
+    start_with_login(NULL, "secret", 3);
+    create("a", 60000);
+    redis_fixture_run(redis, "CLIENT KILL TYPE normal SKIPME yes");
+    create("b", 60000);
+    redis_fixture_run(redis, "SELECT 3");
+    cr_expect_eq(redis_fixture_integer(redis, "EXISTS duepost{0}a duepost{0}b"), 2);
+}
+
+Test(store, a_user_with_the_rights_it_needs_is_enough)
+{
+    redis_fixture_run(redis,
+                      "ACL SETUSER duepost on >secret ~duepost{0}* &duepost{0}:wake +@all -@dangerous -@admin +info "
+                      "+role");
+    start_with_login("duepost", "secret", 0);
+    create("a", 60000);
+    ask_kind(&ask, STORE_STATS);
+    cr_expect_eq(ask_now(&ask, store, TIMEOUT_MS), ERR_OK);
+    ask_end(&ask);
+}
+
 /* --------------------------------------------------------------- damaged records */
 
 Test(store, a_record_that_cannot_be_read_is_an_error_of_its_own)
