@@ -49,13 +49,14 @@ INTEG := $(call programs,integration,test_)
 E2E   := $(call programs,e2e,test_)
 TSAN  := $(call programs,tsan,tsan_)
 FUZZ  := $(call programs,fuzz,fuzz_)
+CHAOS := $(BUILD)/tests/chaos/chaos
 TESTS := $(UNIT) $(INTEG) $(E2E) $(TSAN) $(FUZZ)
 
 DEPS     := sh tests/support/deps.sh
 RUN      := sh tests/support/run_tests.sh
 # Use all cores unless -j was given.
 JOBS      = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
-GATES    := lint format-check tidy openapi clang asan tsan fuzz cov
+GATES    := lint format-check tidy openapi clang asan tsan fuzz cov chaos-short
 FUZZ_SECONDS ?= 30
 
 # V=1 shows the commands.
@@ -63,7 +64,7 @@ Q         = $(if $(filter 1,$(V)),,@)
 say       = @echo "  $(1)  $(2)"
 
 .PHONY: all help libs deps deps-build deps-gates run programs unit integration e2e test \
-        asan tsan tsan-programs fuzz fuzz-programs cov bench lint format format-check tidy tidy-files openapi clang check \
+        asan tsan tsan-programs fuzz fuzz-programs cov chaos chaos-short bench lint format format-check tidy tidy-files openapi clang check \
         print-gates install clean
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -102,12 +103,15 @@ libs:
 $(TESTS): %: %.o $(SUP) $(LIB)
 	$(call say,link,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUP) $(LIB) $(LDLIBS)
+$(CHAOS): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/chaos/*.c)) $(SUP) $(LIB)
+	$(call say,link,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUP) $(LIB) $(LDLIBS)
 $(UNIT) $(INTEG) $(E2E): LDLIBS += -lcriterion
 $(BUILD)/tests/e2e/test_openapi: LDLIBS += -lyaml
 $(FUZZ): LDFLAGS += -fsanitize=fuzzer
 # These suites run against a store that is not there: the fake comes before the archive and wins.
 $(BUILD)/tests/integration/test_http $(BUILD)/tests/integration/test_http_limits: $(BUILD)/tests/support/store_fake.o
-programs: all $(UNIT) $(INTEG) $(E2E)
+programs: all $(UNIT) $(INTEG) $(E2E) $(CHAOS)
 
 # --- what must be installed (Debian, Ubuntu) --------------------------------------------------------------------
 
@@ -153,6 +157,10 @@ cov: ## coverage of src/ by all tests, against the floor in tests/lint/coverage.
 	@$(MAKE) $(JOBS) -k MODE=cov BUILD=$(OUT)/cov programs
 	@$(RUN) $(OUT)/cov $(subst $(BUILD)/,$(OUT)/cov/,$(UNIT) $(INTEG) $(E2E))
 	@sh tests/lint/coverage.sh $(OUT)/cov
+chaos: all $(CHAOS) ## faults at random for CHAOS_SECONDS (600), by CHAOS_SEED: nothing may be lost
+	@DUEPOST_BIN="$${DUEPOST_BIN:-$(abspath $(PROG))}" $(CHAOS)
+chaos-short: all $(CHAOS) ## the same for a minute
+	@CHAOS_SECONDS=60 $(MAKE) chaos
 bench: ## measure create, deliver and lateness on this machine
 	@$(DEPS) build bench
 	@$(MAKE) $(JOBS) all

@@ -1,0 +1,69 @@
+#ifndef CHAOS_LEDGER_H
+#define CHAOS_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What was said to clients and what the receiver saw, task by task: the two sides that must agree in the end.
+ *
+ * A task is known by a serial number that stands in the path of its URL, so that a request can be laid to its task even
+ * when the answer to the POST, and with it the id, was lost. Threads: any. */
+
+/* How the receiver answers a task; the n-th request to it gets the n-th answer, the last one repeats. */
+enum behaviour {
+    BEHAVE_OK = 0,
+    BEHAVE_FAIL_ONCE,
+    BEHAVE_FAIL_TWICE,
+    BEHAVE_SLOW,       /* up to 3 s, longer than claim-idle */
+    BEHAVE_HANG_ONCE,  /* no answer until the gateway gives up */
+    BEHAVE_RESET_ONCE, /* a reset instead of an answer */
+    BEHAVE_BUSY_ONCE,  /* 429 with Retry-After: 1 */
+    BEHAVE_GONE,       /* 410: dead at once */
+    BEHAVE_FAIL_ALWAYS,
+    BEHAVE_COUNT
+};
+
+enum phase { PHASE_CALM_FIRST = 0, PHASE_ALWAYS, PHASE_EVERYSEC, PHASE_CALM_LAST, PHASE_COUNT };
+
+struct entry {
+    char id[40];      /* as chosen or answered; "" when neither */
+    char seen_id[40]; /* the webhook-id of the first request */
+    enum behaviour behaviour;
+    enum phase phase;
+    bool has_own_id;
+    bool was_deleted;          /* a DELETE was sent */
+    bool came_early;           /* a request before the due time */
+    bool came_after_cancel;    /* a request after DELETE was answered with 204 */
+    bool changed_id;           /* two requests or answers of it disagree on the id */
+    int64_t not_before_ms;     /* Unix time: what the due time is at least */
+    int64_t accepted_mono_ms;  /* first 201 or 200; 0: never */
+    int64_t cancelled_mono_ms; /* first 204; 0: never */
+    int64_t missed_mono_ms;    /* first GET or DELETE that found nothing after it was accepted; 0: never */
+    int64_t first_seen_ms;     /* Unix time of the first request; 0: none */
+    int requests, successes;   /* requests seen, and those answered with 200 */
+};
+
+struct ledger;
+
+struct ledger *ledger_create(size_t capacity);
+void ledger_destroy(struct ledger **l);
+
+/* Opens a task; gives its serial number, or -1 when the ledger is full. With `has_own_id` the id is "c-SERIAL". */
+long ledger_open(struct ledger *l, enum phase phase, enum behaviour behaviour, bool has_own_id, int64_t not_before_ms);
+
+/* A POST was answered with 201 or 200 and this id. */
+void ledger_accept(struct ledger *l, long serial, const char *id);
+
+void ledger_delete_sent(struct ledger *l, long serial);
+void ledger_cancelled(struct ledger *l, long serial);
+void ledger_missed(struct ledger *l, long serial);
+
+/* A request arrived; returns which one of its task it is, from 1; 0 when there is no such task. */
+int ledger_request(struct ledger *l, long serial, const char *webhook_id);
+void ledger_success(struct ledger *l, long serial);
+
+size_t ledger_count(struct ledger *l);
+struct entry ledger_read(struct ledger *l, long serial);
+
+#endif

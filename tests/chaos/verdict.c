@@ -1,0 +1,291 @@
+#include "verdict.h"
+#include "../support/plain.h"
+#include "base/clock.h"
+#include <stdio.h>
+#include <string.h>
+
+#define SETTLE_MS 45000
+#define SHOWN_MAX 10
+#define SLOWEST_ANSWER_MS 5000
+#define CONSUMERS_EACH 3 /* delivery threads, and one to spare */
+#define FORGET_MS 75000  /* consumers of dead gateways go after a minute */
+#define KEYS_LEFT_MAX 8
+#define KEY "duepost{0}"
+
+/* ----------------------------------------------------------------- waiting */
+
+static bool is_settled(struct run *r)
+{
+    return ask_send(r->ask, "GET", nodes_port(r->nodes, 0), "/stats", NULL) == 200 &&
+           ask_number(r->ask, "tasks.scheduled") == 0 && ask_number(r->ask, "tasks.ready") == 0 &&
+           ask_number(r->ask, "tasks.delivering") == 0;
+}
+
+bool verdict_settled(struct run *r)
+{
+    int64_t until = clock_mono_ms() + nodes_scaled_ms(SETTLE_MS);
+
+    while (!is_settled(r)) {
+        if (clock_mono_ms() > until) {
+            printf("not settled: scheduled %lld, ready %lld, delivering %lld, oldest overdue %lld ms\n",
+                   (long long)ask_number(r->ask, "tasks.scheduled"), (long long)ask_number(r->ask, "tasks.ready"),
+                   (long long)ask_number(r->ask, "tasks.delivering"),
+                   (long long)ask_number(r->ask, "tasks.oldest_overdue_ms"));
+            return false;
+        }
+        nodes_sleep_ms(20);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------- tasks */
+
+enum flaw {
+    LOST = 0,
+    UNFINISHED,
+    AFTER_CANCEL,
+    EARLY,
+    OTHER_ID,
+    UNSEEN_DELIVERY,
+    UNASKED_CANCEL,
+    UNEXPECTED_DEATH,
+    TWICE_IN_CALM,
+    ATTEMPTS_IN_CALM,
+    MISSED,
+    FLAW_COUNT
+};
+
+static const char *const SENTENCES[FLAW_COUNT] = {
+    [LOST] = "every accepted task is found",
+    [UNFINISHED] = "every accepted task came to an end",
+    [AFTER_CANCEL] = "no task was seen after its DELETE was answered with 204",
+    [EARLY] = "no task came before its due time",
+    [OTHER_ID] = "every answer and every request of a task has its id",
+    [UNSEEN_DELIVERY] = "every task called delivered was answered with 200 by the receiver",
+    [UNASKED_CANCEL] = "every task called cancelled was cancelled by a client, and one cancelled stays so",
+    [UNEXPECTED_DEATH] = "only tasks whose receiver refused them are dead",
+    [TWICE_IN_CALM] = "without faults every task is delivered once",
+    [ATTEMPTS_IN_CALM] = "without faults the attempts recorded are the requests seen",
+    [MISSED] = "no accepted task was missing in between",
+};
+
+struct finding {
+    int counts[FLAW_COUNT];
+};
+
+static bool is_calm(enum phase p)
+{
+    return p == PHASE_CALM_FIRST || p == PHASE_CALM_LAST;
+}
+
+static bool ends_dead(enum behaviour b)
+{
+    return b == BEHAVE_GONE || b == BEHAVE_FAIL_ALWAYS;
+}
+
+static void flaw(struct finding *f, enum flaw kind, long serial, const struct entry *e, const char *state)
+{
+    if (f->counts[kind]++ < SHOWN_MAX)
+        printf("not so: %s: task %ld id=%s state=%s phase=%d behaviour=%d accepted=%lld cancelled=%lld requests=%d "
+               "successes=%d\n",
+               SENTENCES[kind], serial, e->id, state, (int)e->phase, (int)e->behaviour, (long long)e->accepted_mono_ms,
+               (long long)e->cancelled_mono_ms, e->requests, e->successes);
+}
+
+/* A task that is not there: lost, unless the answer was given in the last moment before a lossy kill. */
+static void check_missing(struct run *r, struct finding *f, long serial, const struct entry *e)
+{
+    if (e->requests > 0)
+        return; /* it was sent; that Redis forgot it since is not a loss */
+    if (faults_excuse(r->faults, e->accepted_mono_ms)) {
+        r->lost_excused++;
+        return;
+    }
+    r->lost++;
+    flaw(f, LOST, serial, e, "none");
+}
+
+static void check_state(struct finding *f, long serial, const struct entry *e, const char *state, bool is_cancel_kept)
+{
+    bool is_finished = strcmp(state, "delivered") == 0 || strcmp(state, "dead") == 0 || strcmp(state, "cancelled") == 0;
+
+    if (!is_finished)
+        flaw(f, UNFINISHED, serial, e, state);
+    if (strcmp(state, "delivered") == 0 && e->successes == 0)
+        flaw(f, UNSEEN_DELIVERY, serial, e, state);
+    if (strcmp(state, "dead") == 0 && !ends_dead(e->behaviour))
+        flaw(f, UNEXPECTED_DEATH, serial, e, state);
+    if (strcmp(state, "cancelled") == 0 ? !e->was_deleted : is_cancel_kept)
+        flaw(f, UNASKED_CANCEL, serial, e, state);
+}
+
+static void check_calm(struct run *r, struct finding *f, long serial, const struct entry *e, const char *state)
+{
+    int expected = strcmp(state, "delivered") == 0 ? 1 : 0;
+
+    if (e->successes != expected)
+        flaw(f, TWICE_IN_CALM, serial, e, state);
+    if (e->requests != ask_number(r->ask, "attempts"))
+        flaw(f, ATTEMPTS_IN_CALM, serial, e, state);
+}
+
+static void check_task(struct run *r, struct finding *f, long serial)
+{
+    const struct entry e = ledger_read(r->ledger, serial);
+    bool is_excused = e.cancelled_mono_ms > 0 && faults_excuse(r->faults, e.cancelled_mono_ms);
+    char path[64];
+
+    if (e.successes > 1)
+        r->duplicates += e.successes - 1;
+    if (e.came_early)
+        flaw(f, EARLY, serial, &e, "");
+    if (e.changed_id || (e.id[0] && e.seen_id[0] && strcmp(e.id, e.seen_id) != 0))
+        flaw(f, OTHER_ID, serial, &e, e.seen_id);
+    if (e.came_after_cancel && !is_excused)
+        flaw(f, AFTER_CANCEL, serial, &e, "");
+    if (e.missed_mono_ms > 0 && !faults_excuse(r->faults, e.accepted_mono_ms))
+        flaw(f, MISSED, serial, &e, "");
+    if (e.accepted_mono_ms == 0)
+        return;
+    (void)snprintf(path, sizeof(path), "/tasks/%s", e.id);
+    int status = ask_send(r->ask, "GET", nodes_port(r->nodes, (int)(serial % GATEWAYS)), path, NULL);
+    const char *state = ask_text(r->ask, "state");
+    if (status != 200 || !state) {
+        check_missing(r, f, serial, &e);
+        return;
+    }
+    check_state(f, serial, &e, state, e.cancelled_mono_ms > 0 && !is_excused);
+    if (is_calm(e.phase))
+        check_calm(r, f, serial, &e, state);
+}
+
+void verdict_tasks(struct run *r)
+{
+    struct finding f = {{0}};
+    size_t count = ledger_count(r->ledger);
+
+    for (size_t i = 0; i < count; i++)
+        check_task(r, &f, (long)i);
+    for (int k = 0; k < FLAW_COUNT; k++)
+        plain_result(f.counts[k] == 0, SENTENCES[k]);
+    plain_result(count > 0 && traffic_counts(r->traffic).accepted > 0, "tasks were accepted");
+}
+
+/* ------------------------------------------------------------------- state */
+
+static void check(bool is_good, const char *sentence, int64_t found, int64_t limit)
+{
+    if (!is_good)
+        printf("not so: %s: %lld, %lld\n", sentence, (long long)found, (long long)limit);
+    plain_result(is_good, sentence);
+}
+
+static int64_t container(struct run *r, const char *command, const char *name)
+{
+    char line[128];
+
+    (void)snprintf(line, sizeof(line), "%s " KEY ":%s", command, name);
+    return nodes_redis_integer(r->nodes, line);
+}
+
+static int64_t record_count(struct run *r)
+{
+    redisReply *reply = nodes_redis(r->nodes, "HVALS " KEY ":queues");
+    int64_t sum = 0;
+
+    for (size_t i = 0; reply && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++)
+        sum += strtoll(reply->element[i]->str, NULL, 10);
+    if (reply)
+        freeReplyObject(reply);
+    return sum;
+}
+
+static void check_counters(struct run *r)
+{
+    static const char *const FINISHED[] = {"delivered", "dead", "cancelled", "expired"};
+    int64_t ended = 0, kept = 0, created = 0;
+    char path[64];
+
+    (void)ask_send(r->ask, "GET", nodes_port(r->nodes, 0), "/stats", NULL);
+    created = ask_number(r->ask, "totals.created");
+    for (size_t i = 0; i < 4; i++) {
+        (void)snprintf(path, sizeof(path), "totals.%s", FINISHED[i]);
+        int64_t total = ask_number(r->ask, path), size = container(r, "ZCARD", FINISHED[i]);
+        check(total == size, "a total equals its container", total, size);
+        ended += total;
+        kept += size;
+    }
+    check(created == ended, "tasks created are tasks that ended", created, ended);
+    check(record_count(r) == kept, "every record is in one container", record_count(r), kept);
+    int64_t accepted = traffic_counts(r->traffic).accepted, opened = (int64_t)ledger_count(r->ledger);
+    check(created >= accepted - r->lost_excused && created <= opened, "as many were created as were accepted", created,
+          accepted);
+    int64_t attempts = ask_number(r->ask, "totals.attempts"), failed = ask_number(r->ask, "totals.failed_attempts");
+    int64_t delivered = ask_number(r->ask, "totals.delivered");
+    check(attempts - failed == delivered, "an attempt failed or delivered", attempts - failed, delivered);
+}
+
+static void check_containers(struct run *r)
+{
+    static const struct {
+        const char *command, *name;
+    } EMPTY[] = {{"ZCARD", "lanes"}, {"XLEN", "ready"}, {"HLEN", "out"}, {"HLEN", "busy"}};
+    int64_t pending = -1;
+
+    for (size_t i = 0; i < sizeof(EMPTY) / sizeof(EMPTY[0]); i++) {
+        int64_t left = container(r, EMPTY[i].command, EMPTY[i].name);
+        check(left == 0, "nothing is left in a container of pending tasks", left, (int64_t)i);
+    }
+    redisReply *reply = nodes_redis(r->nodes, "XPENDING " KEY ":ready workers");
+    if (reply && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
+        pending = reply->element[0]->integer;
+    if (reply)
+        freeReplyObject(reply);
+    check(pending == 0, "no entry is pending", pending, 0);
+    reply = nodes_redis(r->nodes, "XINFO CONSUMERS " KEY ":ready workers");
+    int64_t consumers = reply && reply->type == REDIS_REPLY_ARRAY ? (int64_t)reply->elements : -1;
+    if (reply)
+        freeReplyObject(reply);
+    int64_t gateways = GATEWAYS + faults_recent_starts(r->faults, FORGET_MS);
+    check(consumers >= 0 && consumers <= gateways * CONSUMERS_EACH, "consumers of dead gateways are forgotten",
+          consumers, gateways);
+}
+
+static void check_gateways(struct run *r)
+{
+    struct usage now = nodes_usage(r->nodes, 0), before = r->usage_before;
+    struct traffic_counts c = traffic_counts(r->traffic);
+
+    check(c.wrong == 0, "no client was answered wrongly", c.wrong, 0);
+    check(c.slowest_ms <= nodes_scaled_ms(SLOWEST_ANSWER_MS), "every answer came in bounded time", c.slowest_ms,
+          SLOWEST_ANSWER_MS);
+    check(faults_broken(r->faults) == 0, "after every fault all was itself again in time", faults_broken(r->faults), 0);
+    check(hooks_strange(r->hooks) == 0, "every request belonged to a task", hooks_strange(r->hooks), 0);
+    check(now.threads <= before.threads + 2, "threads are level", now.threads, before.threads);
+    check(now.descriptors <= before.descriptors + 64, "descriptors are level", now.descriptors, before.descriptors);
+    check(now.rss_kb <= before.rss_kb + before.rss_kb / 2 + 16384, "resident memory is level (kB)", now.rss_kb,
+          before.rss_kb);
+    check(nodes_log_lines(r->nodes, "record.unreadable") == 0, "no record was unreadable", 0, 0);
+}
+
+void verdict_state(struct run *r)
+{
+    check_counters(r);
+    check_containers(r);
+    check_gateways(r);
+}
+
+void verdict_empty(struct run *r)
+{
+    int64_t until = clock_mono_ms() + nodes_scaled_ms(SETTLE_MS), keys;
+
+    while ((keys = nodes_redis_integer(r->nodes, "DBSIZE")) > KEYS_LEFT_MAX && clock_mono_ms() < until)
+        nodes_sleep_ms(20);
+    check(keys >= 0 && keys <= KEYS_LEFT_MAX, "records and containers vanish after their retention", keys,
+          KEYS_LEFT_MAX);
+    int64_t memory, allowed = r->memory_before + r->memory_before / 20 + 1048576;
+    (void)nodes_redis_do(r->nodes, "SCRIPT FLUSH");
+    while ((memory = nodes_redis_info(r->nodes, "used_memory")) > allowed && clock_mono_ms() < until)
+        nodes_sleep_ms(50);
+    check(memory > 0 && memory <= allowed, "the memory of Redis is back", memory, r->memory_before);
+}
