@@ -226,6 +226,7 @@ static int open_server(struct app *a)
                                .max_body_bytes = (size_t)c->max_body_bytes,
                                .connection_max = (size_t)a->limits.connections,
                                .tokens = (const char *const *)c->tokens,
+                               .read_tokens = (const char *const *)c->read_tokens,
                                .allow_net = &c->allow_net,
                                .openapi = embedded_openapi,
                                .openapi_bytes = embedded_openapi_bytes,

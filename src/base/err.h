@@ -14,6 +14,7 @@
     X(ERR_INVALID_HEADER, "invalid_header", 400, "A header of the request is not valid")                   \
     X(ERR_BAD_FRAMING, "bad_framing", 400, "The request's framing headers are not valid")                  \
     X(ERR_UNAUTHORIZED, "unauthorized", 401, "A valid bearer token is needed")                             \
+    X(ERR_FORBIDDEN, "forbidden", 403, "This token may only read")                                         \
     X(ERR_NOT_FOUND, "not_found", 404, "There is nothing at this path")                                    \
     X(ERR_TASK_NOT_FOUND, "task_not_found", 404, "There is no such task")                                  \
     X(ERR_METHOD_NOT_ALLOWED, "method_not_allowed", 405, "This path does not have that method")            \

@@ -186,12 +186,19 @@ static void wipe(char **text)
     *text = NULL;
 }
 
+static void wipe_list(char **list)
+{
+    for (char **item = list; item && *item; item++)
+        wipe(item);
+    free(list);
+}
+
 void config_deinit(struct config *c)
 {
-    for (char **token = c->tokens; token && *token; token++)
-        wipe(token);
-    free(c->tokens);
+    wipe_list(c->tokens);
+    wipe_list(c->read_tokens);
     wipe(&c->token);
+    wipe(&c->read_token);
     wipe(&c->signing_secret);
     wipe(&c->redis);
     cidr_list_deinit(&c->allow_net);
@@ -200,6 +207,7 @@ void config_deinit(struct config *c)
     free(c->redis_file);
     free(c->data_dir);
     free(c->token_file);
+    free(c->read_token_file);
     free(c->signing_secret_file);
     free(c->allow_net_text);
     free(c->prefix);

@@ -24,6 +24,9 @@ struct config {
     char *token;   /* as given; NULL: none. Use `tokens` */
     char **tokens; /* one by one, NULL-terminated; NULL: none are set, the API is open */
     char *token_file;
+    char *read_token;   /* as `token`, for tokens that may only read */
+    char **read_tokens; /* NULL: none */
+    char *read_token_file;
     char *signing_secret; /* one or more as given, not yet checked; NULL: none */
     char *signing_secret_file;
     char *allow_net_text; /* as given */

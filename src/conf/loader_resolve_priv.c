@@ -108,6 +108,8 @@ static void take_apart(struct config *c)
         abort();
     if (c->token)
         c->tokens = split(c->token);
+    if (c->read_token)
+        c->read_tokens = split(c->read_token);
     if (c->threads == 0)
         c->threads = count_cores();
 }
@@ -133,6 +135,25 @@ static void check_open_door(struct loader *l)
                  log_quote(c->listen));
 }
 
+/* Without a token everything is open to everyone, and a token of both kinds would leave open what it may do. */
+static void check_read_tokens(struct loader *l)
+{
+    const struct config *c = l->config;
+
+    if (!c->read_tokens)
+        return;
+    if (!l->is_given[index_of("token")] && !l->is_given[index_of("token-file")])
+        loader_fault(l, "read-token", "limits nothing while no token is set: set DUEPOST_TOKEN or token-file too");
+    for (char **read = c->read_tokens; *read; read++) {
+        for (char **token = c->tokens; token && *token; token++) {
+            if (strcmp(*read, *token) == 0) {
+                loader_fault(l, "read-token", "holds a token that token holds too");
+                return;
+            }
+        }
+    }
+}
+
 static void check_ca_file(struct loader *l)
 {
     const char *path = l->config->ca_file;
@@ -146,9 +167,11 @@ void loader_resolve(struct loader *l)
     struct config *c = l->config;
 
     resolve_secret(l, "token", "token-file", c->token_file);
+    resolve_secret(l, "read-token", "read-token-file", c->read_token_file);
     resolve_secret(l, "signing-secret", "signing-secret-file", c->signing_secret_file);
     resolve_secret(l, "redis", "redis-file", c->redis_file);
     take_apart(c);
     check_open_door(l);
+    check_read_tokens(l);
     check_ca_file(l);
 }

@@ -77,12 +77,36 @@ static bool is_too_big(const struct request *r)
     return r->head.body_bytes > 0 && (uint64_t)r->head.body_bytes > r->env->opts.max_body_bytes;
 }
 
+static bool only_reads(const char *method)
+{
+    return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+}
+
+/* ERR_OK, ERR_UNAUTHORIZED or ERR_FORBIDDEN, with one sentence in *detail. */
+static enum err check_token(const struct request *r, const char *method, const char **detail)
+{
+    enum head_access access = HEAD_ACCESS_FULL;
+
+    if (!r->match.is_public)
+        access = head_access(&r->head, r->env->opts.tokens, r->env->opts.read_tokens);
+    if (access == HEAD_ACCESS_NONE) {
+        *detail = "Send a valid token as Authorization: Bearer TOKEN";
+        return ERR_UNAUTHORIZED;
+    }
+    if (access == HEAD_ACCESS_READ && !only_reads(method)) {
+        *detail = "This token is good for GET and HEAD only";
+        return ERR_FORBIDDEN;
+    }
+    return ERR_OK;
+}
+
 /* What must be answered whatever the request says, and ends the connection. */
-static enum err check_connection(struct request *r, bool is_excess)
+static enum err check_connection(struct request *r, const char *method, bool is_excess)
 {
     const char *detail = NULL;
-    enum err framing = head_check_framing(&r->head, &detail);
-    enum err err = ERR_OK;
+    const char *framing_detail = NULL;
+    enum err framing = head_check_framing(&r->head, &framing_detail);
+    enum err err = check_token(r, method, &detail);
 
     if (is_excess) {
         err = ERR_TOO_MANY_CONNECTIONS;
@@ -90,11 +114,9 @@ static enum err check_connection(struct request *r, bool is_excess)
     } else if (r->env->is_stopping) {
         err = ERR_SHUTTING_DOWN;
         detail = "This gateway takes no more requests";
-    } else if (!r->match.is_public && !head_is_authorized(&r->head, r->env->opts.tokens)) {
-        err = ERR_UNAUTHORIZED;
-        detail = "Send a valid token as Authorization: Bearer TOKEN";
-    } else {
+    } else if (err == ERR_OK) {
         err = framing;
+        detail = framing_detail;
     }
     if (err != ERR_OK)
         reply_problem(&r->reply, err, detail);
@@ -129,7 +151,7 @@ static enum err check_call(struct request *r, enum err found)
 enum admit admit_head(struct request *r, const char *method, bool is_excess)
 {
     enum err found = route_find(method, r->target, &r->match);
-    enum err err = check_connection(r, is_excess);
+    enum err err = check_connection(r, method, is_excess);
 
     if (err == ERR_OK)
         err = check_call(r, found);

@@ -4,7 +4,7 @@
 #include "http/request_priv.h"
 
 /* Which requests get to their handler. All that is wrong before a handler could look is found here, in one order:
- * no room, shutting down, 401, framing, Expect, path, method, query, size, media type. */
+ * no room, shutting down, 401, 403, framing, Expect, path, method, query, size, media type. */
 
 enum admit {
     ADMIT_BODY = 0,     /* fine so far: read the body */

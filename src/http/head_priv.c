@@ -110,23 +110,36 @@ enum err head_check_framing(struct head *h, const char **detail)
     return *detail ? ERR_BAD_FRAMING : ERR_OK;
 }
 
-bool head_is_authorized(const struct head *h, const char *const *tokens)
+/* All of them are compared: the time must not tell which one came close. */
+static bool is_one_of(const char *given, const char *const *tokens)
 {
-    static const char scheme[] = "Bearer ";
-    const char *given = NULL;
     bool is_known = false;
 
-    if (!tokens)
-        return true;
-    if (h->authorization_count != 1 || strncasecmp(h->authorization, scheme, sizeof(scheme) - 1) != 0)
-        return false;
-    given = h->authorization + sizeof(scheme) - 1;
-    given += strspn(given, " ");
-    for (size_t i = 0; tokens[i]; i++) { /* all of them: the time must not tell which one came close */
+    for (size_t i = 0; tokens && tokens[i]; i++) {
         if (signature_equal(given, strlen(given), tokens[i], strlen(tokens[i])))
             is_known = true;
     }
     return is_known;
+}
+
+enum head_access head_access(const struct head *h, const char *const *tokens, const char *const *read_tokens)
+{
+    static const char scheme[] = "Bearer ";
+    const char *given = NULL;
+    bool may_do_all = false;
+    bool may_read = false;
+
+    if (!tokens)
+        return HEAD_ACCESS_FULL;
+    if (h->authorization_count != 1 || strncasecmp(h->authorization, scheme, sizeof(scheme) - 1) != 0)
+        return HEAD_ACCESS_NONE;
+    given = h->authorization + sizeof(scheme) - 1;
+    given += strspn(given, " ");
+    may_do_all = is_one_of(given, tokens);
+    may_read = is_one_of(given, read_tokens);
+    if (may_do_all)
+        return HEAD_ACCESS_FULL;
+    return may_read ? HEAD_ACCESS_READ : HEAD_ACCESS_NONE;
 }
 
 bool head_expects_continue(const struct head *h)

@@ -36,9 +36,17 @@ void head_note(struct head *h, const char *name, const char *value);
  * requests are smuggled. ERR_BAD_FRAMING with one sentence in *detail otherwise; sets body_bytes. */
 enum err head_check_framing(struct head *h, const char **detail) NODISCARD;
 
-/* Whether `Authorization: Bearer T` holds one of `tokens` (NULL-terminated; NULL: no token is needed). Takes the same
- * time for every wrong token of one length. */
-bool head_is_authorized(const struct head *h, const char *const *tokens);
+enum head_access {
+    HEAD_ACCESS_NONE = 0,
+    HEAD_ACCESS_READ,
+    HEAD_ACCESS_FULL,
+    HEAD_ACCESS_COUNT /* number of levels, not one of them */
+};
+
+/* What `Authorization: Bearer T` opens: everything with one of `tokens` (NULL-terminated; NULL: no token is needed),
+ * reading with one of `read_tokens` (the same; NULL: there is none). Takes the same time for every wrong token of one
+ * length. */
+enum head_access head_access(const struct head *h, const char *const *tokens, const char *const *read_tokens);
 
 bool head_expects_continue(const struct head *h);
 bool head_expects_something_else(const struct head *h);

@@ -20,6 +20,7 @@ struct server_opts {
     size_t max_body_bytes;
     size_t connection_max;
     const char *const *tokens;         /* keeps; NULL-terminated; NULL: no auth */
+    const char *const *read_tokens;    /* keeps; NULL-terminated; good for GET and HEAD only; NULL: none */
     const struct cidr_list *allow_net; /* keeps */
     const char *openapi;               /* keeps; the file's text */
     size_t openapi_bytes;

@@ -270,6 +270,14 @@ static json_t *valid(const struct operation *op)
                 (struct client_request){.body = is_create ? "{\"url\":\"http://127.0.0.1:9/\"}" : NULL});
 }
 
+static json_t *valid_with_token(const struct operation *op)
+{
+    client_set_token(w->api, "a-token-that-only-reads");
+    json_t *answer = valid(op);
+    client_set_token(w->api, NULL);
+    return answer;
+}
+
 /* What must be done to the world before an example can be provoked. */
 enum world_state {
     AS_IT_IS = 0,
@@ -309,6 +317,7 @@ static const struct way {
     {NULL, "invalidQuery", AS_IT_IS, EXACT, with_query},
     {NULL, "badFraming", AS_IT_IS, EXACT, with_bad_framing},
     {NULL, "unauthorized", WITH_TOKEN, EXACT, valid},
+    {NULL, "forbidden", WITH_TOKEN, EXACT, valid_with_token},
     {NULL, "taskNotFound", AS_IT_IS, EXACT, plain},
     {NULL, "notFound", AS_IT_IS, EXACT, at_no_path},
     {NULL, "methodNotAllowed", AS_IT_IS, EXACT, with_another_method},
@@ -417,7 +426,8 @@ Test(openapi, every_answer_shown_is_given)
 
 Test(openapi, every_answer_shown_is_given_without_a_token)
 {
-    static const char *const env[] = {"DUEPOST_TOKEN=abcdefghijklmnop", NULL};
+    static const char *const env[] = {"DUEPOST_TOKEN=abcdefghijklmnop", "DUEPOST_READ_TOKEN=a-token-that-only-reads",
+                                      NULL};
 
     gateway_destroy(&w->gateway);
     w->gateway = gateway_start(&(struct gateway_opts){.redis = redis_fixture_url(w->redis), .env = env});

@@ -22,9 +22,11 @@ TestSuite(http_limits, .init = http_set_up, .fini = http_tear_down);
 static int start_with_tokens(void)
 {
     static const char *const tokens[] = {"sesame", "second", NULL};
+    static const char *const read_tokens[] = {"reader", NULL};
     struct server_opts opts = http_opts();
 
     opts.tokens = tokens;
+    opts.read_tokens = read_tokens;
     return http_start(&opts);
 }
 
@@ -79,6 +81,31 @@ Test(http_limits, a_right_token_or_a_public_path_is_let_in)
 
     for (size_t i = 0; i < COUNT(rows); i++)
         cr_expect_eq(http_ask(port, rows[i].request), rows[i].status, "row %zu", i);
+}
+
+Test(http_limits, a_token_that_only_reads_changes_nothing)
+{
+    static const char *const refused[] = {
+        WITH("Bearer reader", "DELETE", "/tasks/x"),
+        WITH("Bearer reader", "PUT", "/tasks"),
+        WITH("Bearer reader", "PATCH", "/nowhere"),
+        WITH("Bearer reader", "get", "/stats"),
+        POST(JSON "Authorization: Bearer reader\r\nContent-Length: 49\r\n", TASK),
+        POST(JSON "Authorization: Bearer reader\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+    };
+    int port = start_with_tokens();
+
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        struct wire *w = NULL;
+
+        http_expect_problem(w, wire_ask(port, refused[i], &w), 403, "forbidden");
+        wire_hang_up(&w);
+    }
+    cr_expect_eq(store_fake_count(http_store(), STORE_CREATE), 0);
+    cr_expect_eq(store_fake_count(http_store(), STORE_CANCEL), 0);
+    cr_expect_eq(http_ask(port, WITH("Bearer reader", "GET", "/stats")), 200);
+    cr_expect_eq(http_ask(port, WITH("Bearer reader", "GET", "/tasks/x")), 404);
+    cr_expect_eq(http_ask(port, WITH("Bearer reader", "PUT", "/healthz")), 405);
 }
 
 /* ---- the calls for operators, and a store in trouble ---- */

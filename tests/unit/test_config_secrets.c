@@ -18,6 +18,25 @@ Test(config_secrets, tokens_are_separated_by_commas_or_blanks)
     cr_expect_null(config_fixture.tokens[4]);
 }
 
+Test(config_secrets, tokens_that_only_read_are_a_list_of_their_own)
+{
+    config_fixture_expect_ok(NO_WORDS, WORDS("DUEPOST_TOKEN=one", "DUEPOST_READ_TOKEN=two, three"));
+    cr_expect_str_eq(config_fixture.read_tokens[0], "two");
+    cr_expect_str_eq(config_fixture.read_tokens[1], "three");
+    cr_expect_null(config_fixture.read_tokens[2]);
+    config_fixture_expect_ok(WORDS("--read-token-file", config_fixture_file_with("two\n")), WORDS("DUEPOST_TOKEN=one"));
+    cr_expect_str_eq(config_fixture.read_tokens[0], "two");
+}
+
+Test(config_secrets, tokens_that_only_read_need_another_kind_beside_them)
+{
+    config_fixture_expect_faults(
+        NO_WORDS, WORDS("DUEPOST_READ_TOKEN=two"),
+        "read-token: limits nothing while no token is set: set DUEPOST_TOKEN or token-file too\n");
+    config_fixture_expect_faults(NO_WORDS, WORDS("DUEPOST_READ_TOKEN=one two", "DUEPOST_TOKEN=two three"),
+                                 "read-token: holds a token that token holds too\n");
+}
+
 Test(config_secrets, a_secret_may_come_from_a_file_without_its_last_line_end)
 {
     config_fixture_expect_ok(WORDS("--token-file", config_fixture_file_with("one\ntwo\r\n"), "--signing-secret-file",
@@ -97,14 +116,15 @@ Test(config_secrets, print_shows_all_effective_values_and_masks_secrets)
     json_t *object = NULL;
 
     buf_init(&out, 1 << 20);
-    config_fixture_expect_ok(WORDS("--claim-idle", "90000", "--redis-file",
-                                   config_fixture_file_with("redis://u:hunter2@h:1/2"), "--threads", "3"),
-                             WORDS("DUEPOST_TOKEN=hunter2", "DUEPOST_SIGNING_SECRET=hunter2"));
+    config_fixture_expect_ok(
+        WORDS("--claim-idle", "90000", "--redis-file", config_fixture_file_with("redis://u:hunter2@h:1/2"), "--threads",
+              "3"),
+        WORDS("DUEPOST_TOKEN=hunter2", "DUEPOST_READ_TOKEN=hunter2b", "DUEPOST_SIGNING_SECRET=hunter2"));
     config_print(&config_fixture, &out);
     cr_expect_null(strstr(out.data, "hunter2"));
     object = json_loads(out.data, JSON_REJECT_DUPLICATES, NULL);
     cr_assert_not_null(object, "%s", out.data);
-    cr_expect_eq(json_object_size(object), 27);
+    cr_expect_eq(json_object_size(object), 29);
     cr_expect_str_eq(json_string_value(json_object_get(object, "redis")), "redis://u:***@h:1/2");
     cr_expect_str_eq(json_string_value(json_object_get(object, "token")), "***");
     cr_expect_str_eq(json_string_value(json_object_get(object, "signing-secret")), "***");
@@ -192,7 +212,8 @@ Test(config_secrets, usage_and_table_name_every_setting)
     object = json_loads(print.data, 0, NULL);
     json_object_foreach(object, key, value)
     {
-        bool is_secret = strcmp(key, "token") == 0 || strcmp(key, "signing-secret") == 0;
+        bool is_secret =
+            strcmp(key, "token") == 0 || strcmp(key, "read-token") == 0 || strcmp(key, "signing-secret") == 0;
         char flag[64];
         char cell[64];
 

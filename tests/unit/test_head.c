@@ -87,31 +87,68 @@ Test(head, good_framing_tells_the_size_of_the_body)
 Test(head, only_a_known_token_opens)
 {
     static const char *const tokens[] = {"sesame", "a-longer-token", NULL};
+    static const char *const read_tokens[] = {"reader", "second", NULL};
     static const struct {
         struct given given[HEADERS_MAX];
-        bool is_authorized;
+        enum head_access access;
     } rows[] = {
-        {{{"Authorization", "Bearer sesame"}}, true},
-        {{{"authorization", "bearer sesame"}}, true},
-        {{{"Authorization", "Bearer  sesame"}}, true},
-        {{{"Authorization", "Bearer a-longer-token"}}, true},
-        {{{"Authorization", "Bearer Sesame"}}, false},
-        {{{"Authorization", "Bearer sesam"}}, false},
-        {{{"Authorization", "Bearer sesames"}}, false},
-        {{{"Authorization", "Bearer "}}, false},
-        {{{"Authorization", "Bearer"}}, false},
-        {{{"Authorization", "Basic sesame"}}, false},
-        {{{"Authorization", "sesame"}}, false},
-        {{{"Authorization", ""}}, false},
-        {{{"Authorization", "Bearer sesame"}, {"Authorization", "Bearer sesame"}}, false},
-        {{{NULL, NULL}}, false},
+        {{{"Authorization", "Bearer sesame"}}, HEAD_ACCESS_FULL},
+        {{{"authorization", "bearer sesame"}}, HEAD_ACCESS_FULL},
+        {{{"Authorization", "Bearer  sesame"}}, HEAD_ACCESS_FULL},
+        {{{"Authorization", "Bearer a-longer-token"}}, HEAD_ACCESS_FULL},
+        {{{"Authorization", "Bearer reader"}}, HEAD_ACCESS_READ},
+        {{{"Authorization", "Bearer second"}}, HEAD_ACCESS_READ},
+        {{{"Authorization", "Bearer readers"}}, HEAD_ACCESS_NONE},
+        {{{"Authorization", "Bearer Sesame"}}, HEAD_ACCESS_NONE},
+        {{{"Authorization", "Bearer sesam"}}, HEAD_ACCESS_NONE},
+        {{{"Authorization", "Bearer sesames"}}, HEAD_ACCESS_NONE},
+        {{{"Authorization", "Bearer "}}, HEAD_ACCESS_NONE},
+        {{{"Authorization", "Bearer"}}, HEAD_ACCESS_NONE},
+        {{{"Authorization", "Basic sesame"}}, HEAD_ACCESS_NONE},
+        {{{"Authorization", "sesame"}}, HEAD_ACCESS_NONE},
+        {{{"Authorization", ""}}, HEAD_ACCESS_NONE},
+        {{{"Authorization", "Bearer sesame"}, {"Authorization", "Bearer sesame"}}, HEAD_ACCESS_NONE},
+        {{{NULL, NULL}}, HEAD_ACCESS_NONE},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct head h = head_of(rows[i].given);
 
-        cr_expect_eq(head_is_authorized(&h, tokens), rows[i].is_authorized, "row %zu", i);
-        cr_expect(head_is_authorized(&h, NULL), "row %zu", i);
+        cr_expect_eq(head_access(&h, tokens, read_tokens), rows[i].access, "row %zu", i);
+        cr_expect_eq(head_access(&h, NULL, NULL), HEAD_ACCESS_FULL, "row %zu", i);
+        if (rows[i].access == HEAD_ACCESS_READ)
+            cr_expect_eq(head_access(&h, tokens, NULL), HEAD_ACCESS_NONE, "row %zu", i);
+    }
+}
+
+Test(head, an_idempotency_key_is_given_once_and_printable)
+{
+    static char longest[256], too_long[257];
+    const struct {
+        struct given given[HEADERS_MAX];
+        bool is_fine;
+    } rows[] = {
+        {{{NULL, NULL}}, true},
+        {{{"Idempotency-Key", "a"}}, true},
+        {{{"idempotency-key", "a b~!"}}, true},
+        {{{"Idempotency-Key", longest}}, true},
+        {{{"Idempotency-Key", too_long}}, false},
+        {{{"Idempotency-Key", ""}}, false},
+        {{{"Idempotency-Key", "a\tb"}}, false},
+        {{{"Idempotency-Key", "a\x7f"}}, false},
+        {{{"Idempotency-Key", "caf\xc3\xa9"}}, false},
+        {{{"Idempotency-Key", "a"}, {"Idempotency-Key", "a"}}, false},
+    };
+
+    memset(longest, 'k', 255);
+    memset(too_long, 'k', 256);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct head h = head_of(rows[i].given);
+        const char *detail = NULL;
+
+        cr_expect_eq(head_check_idempotency_key(&h, &detail), rows[i].is_fine ? ERR_OK : ERR_INVALID_HEADER, "row %zu",
+                     i);
+        cr_expect_eq(detail == NULL, rows[i].is_fine, "row %zu", i);
     }
 }
 
