@@ -159,7 +159,7 @@ void batch_build(struct call *call, const struct batch_env *env, const char *sha
         call_begin_args(call, keys);
         break;
     case STORE_KIND_COUNT:
-        assert(!"not a kind");
+        assert(false && "not a kind");
         break;
     }
     call_seal(call);

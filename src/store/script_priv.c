@@ -24,7 +24,7 @@ const char *script_text(enum script s, size_t *bytes)
             return e->text;
         }
     }
-    assert(!"a script of the table is missing in lua/");
+    assert(false && "a script of the table is missing in lua/");
     abort();
 }
 
