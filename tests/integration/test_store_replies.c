@@ -90,8 +90,8 @@ static const char *const odd_stats[] = {
     "*8\r\n:1\r\n:-1\r\n:0\r\n:0\r\n:-1\r\n*0\r\n:0\r\n*4\r\n:0\r\n:0\r\n:-1\r\n:0\r\n",
     "*8\r\n:1\r\n:-1\r\n:0\r\n:0\r\n:-1\r\n*0\r\n*0\r\n*3\r\n:0\r\n:0\r\n:-1\r\n",
     "*8\r\n:1\r\n:-1\r\n:0\r\n:0\r\n:-1\r\n*0\r\n*1\r\n*2\r\n$1\r\nq\r\n:1\r\n*4\r\n:0\r\n:0\r\n:-1\r\n:0\r\n",
-    "*8\r\n:1\r\n:-1\r\n:0\r\n:0\r\n:-1\r\n*0\r\n*1\r\n*8\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"
-    "*4\r\n:0\r\n:0\r\n:-1\r\n:0\r\n",
+    ("*8\r\n:1\r\n:-1\r\n:0\r\n:0\r\n:-1\r\n*0\r\n*1\r\n*8\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"
+     "*4\r\n:0\r\n:0\r\n:-1\r\n:0\r\n"),
 };
 
 Test(store_replies, odd_statistics_are_refused)
