@@ -137,6 +137,7 @@ static const char *transfer_failure(const struct attempt *a)
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:
+    case CURLE_BAD_FUNCTION_ARGUMENT: /* a header it cannot take apart */
         return "the answer is not valid HTTP";
     case CURLE_URL_MALFORMAT:
         return "the URL is not valid";

@@ -16,7 +16,7 @@
 /* One attempt on a libcurl easy handle.
  *
  * Options that never change are set once, when the handle is made; those of one request are all set anew for each,
- * so nothing of the last request is left. That is cheaper than curl_easy_reset() and some thirty options.
+ * so nothing of the last request is left. Where libcurl is new enough, a handle serves attempt after attempt.
  *
  * Two callbacks keep the promises that libcurl alone does not: OPENSOCKET sees every address before it is dialled,
  * PREREQ is called before every send, also on a connection used before. Both check the address; PREREQ also refuses
@@ -261,6 +261,29 @@ static int set_method_and_body(struct attempt *a)
     return failed;
 }
 
+static enum err make_handle(struct attempt *a)
+{
+    a->easy = curl_easy_init();
+    if (a->easy != NULL && set_transport(a) == 0 && set_callbacks(a) == 0)
+        return ERR_OK;
+    curl_easy_cleanup(a->easy);
+    a->easy = NULL;
+    return ERR_NOMEM;
+}
+
+/* libcurl before 8.1 keeps a pointer to the last header of an answer after it has freed it. When the next answer on
+ * the handle begins with a folded line, it writes there: any receiver could corrupt our memory. So a handle that has
+ * seen an answer is not used again. */
+static enum err renew_handle(struct attempt *a)
+{
+    bool is_safe = curl_version_info(CURLVERSION_NOW)->version_num >= 0x080200;
+
+    if (a->easy != NULL && (is_safe || a->answer.head_bytes == 0))
+        return ERR_OK;
+    curl_easy_cleanup(a->easy);
+    return make_handle(a);
+}
+
 static void clear_what_happened(struct attempt *a)
 {
     a->sent_mono_us = 0;
@@ -286,6 +309,8 @@ enum err attempt_prepare(struct attempt *a, const struct task *t, int attempt_nu
 {
     int failed = 0;
 
+    if (renew_handle(a) != ERR_OK)
+        return ERR_NOMEM;
     a->task = t;
     clear_what_happened(a);
     if (request_headers(a, attempt_number, clock_mono_us()) != ERR_OK)
@@ -305,8 +330,7 @@ struct attempt *attempt_create(struct webhook_env *env)
 
     a->env = env;
     buf_init(&a->lines, REQUEST_LINES_MAX_BYTES);
-    a->easy = curl_easy_init();
-    if (a->easy == NULL || set_transport(a) != 0 || set_callbacks(a) != 0)
+    if (make_handle(a) != ERR_OK)
         attempt_destroy(&a);
     return a;
 }

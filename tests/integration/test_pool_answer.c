@@ -209,6 +209,23 @@ Test(pool_answer, provisional_heads_without_end_are_refused)
     expect_head_refused(head_of("", "HTTP/1.1 102 Processing\r\n\r\n", 5000));
 }
 
+/* libcurl before 8.1 appends such a line to a header of the answer before, which it has freed; or it gives up, when
+ * there was none. */
+Test(pool_answer, a_folded_line_belongs_to_no_earlier_answer)
+{
+    static const char *const answers[] = {OK_HEAD "X-Before: 1\r\nContent-Length: 0\r\n\r\n",
+                                          "HTTP/1.1 500 No\r\n folded: into what\r\nContent-Length: 0\r\n\r\n"};
+
+    for (int i = 0; i < 20; i++) {
+        const struct webhook_result *r =
+            pool_fixture_answered(f, &(struct receiver_answer){.steps = {RECEIVER_SAY(answers[i % 2])}});
+        if (i % 2 == 0)
+            cr_assert_eq(r->status, 200, "%s", r->error);
+        else
+            cr_assert(r->status == 500 || strcmp(r->error, "the answer is not valid HTTP") == 0, "%s", r->error);
+    }
+}
+
 struct timeout_case {
     char bytes[64];
     enum receiver_when when;
