@@ -29,19 +29,31 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
     return n;
 }
 
+void ask_set_key(struct ask *a, const char *key)
+{
+    char line[128];
+
+    curl_slist_free_all(a->headers);
+    a->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    if (key) {
+        (void)snprintf(line, sizeof(line), "Idempotency-Key: %s", key);
+        a->headers = curl_slist_append(a->headers, line);
+    }
+    curl_easy_setopt(a->easy, CURLOPT_HTTPHEADER, a->headers);
+}
+
 struct ask *ask_create(void)
 {
     struct ask *a = calloc(1, sizeof(*a));
 
     if (!a || (a->easy = curl_easy_init()) == NULL)
         abort();
-    a->headers = curl_slist_append(NULL, "Content-Type: application/json");
     curl_easy_setopt(a->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(a->easy, CURLOPT_PROXY, "");
     curl_easy_setopt(a->easy, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
     curl_easy_setopt(a->easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(a->easy, CURLOPT_WRITEDATA, a);
-    curl_easy_setopt(a->easy, CURLOPT_HTTPHEADER, a->headers);
+    ask_set_key(a, NULL);
     return a;
 }
 

@@ -269,7 +269,7 @@ static const struct fault *pick(struct faults *f, enum phase phase)
 /* Post a task through this gateway until it is accepted; its serial number. */
 static long post_probe(struct faults *f, int gateway, int64_t until)
 {
-    long serial = ledger_open(f->ledger, f->phase, BEHAVE_OK, true, clock_wall_ms());
+    long serial = ledger_open(f->ledger, f->phase, BEHAVE_OK, IDENTITY_OWN_ID, clock_wall_ms());
     char body[512];
 
     traffic_body(body, sizeof(body), f->ledger, serial, f->hooks_port, "\"delay\":0");

@@ -59,7 +59,8 @@ static void tell_id(struct entry *e, char *known, size_t size, const char *id)
         e->changed_id = true;
 }
 
-long ledger_open(struct ledger *l, enum phase phase, enum behaviour behaviour, bool has_own_id, int64_t not_before_ms)
+long ledger_open(struct ledger *l, enum phase phase, enum behaviour behaviour, enum identity identity,
+                 int64_t not_before_ms)
 {
     long serial = -1;
 
@@ -69,9 +70,9 @@ long ledger_open(struct ledger *l, enum phase phase, enum behaviour behaviour, b
         struct entry *e = &l->entries[serial];
         e->phase = phase;
         e->behaviour = behaviour;
-        e->has_own_id = has_own_id;
+        e->identity = identity;
         e->not_before_ms = not_before_ms;
-        if (has_own_id)
+        if (identity == IDENTITY_OWN_ID)
             (void)snprintf(e->id, sizeof(e->id), "c-%ld", serial);
     }
     pthread_mutex_unlock(&l->lock);

@@ -24,6 +24,14 @@ enum behaviour {
     BEHAVE_COUNT
 };
 
+/* What makes a repeated POST the same task. */
+enum identity {
+    IDENTITY_OWN_ID = 0, /* the client chose the id */
+    IDENTITY_KEY,        /* it came with an Idempotency-Key */
+    IDENTITY_NONE,       /* nothing: it is posted once */
+    IDENTITY_COUNT
+};
+
 enum phase { PHASE_CALM_FIRST = 0, PHASE_ALWAYS, PHASE_EVERYSEC, PHASE_CALM_LAST, PHASE_COUNT };
 
 struct entry {
@@ -31,7 +39,7 @@ struct entry {
     char seen_id[40]; /* the webhook-id of the first request */
     enum behaviour behaviour;
     enum phase phase;
-    bool has_own_id;
+    enum identity identity;
     bool was_deleted;          /* a DELETE was sent */
     bool came_early;           /* a request before the due time */
     bool came_after_cancel;    /* a request after DELETE was answered with 204 */
@@ -49,8 +57,9 @@ struct ledger;
 struct ledger *ledger_create(size_t capacity);
 void ledger_destroy(struct ledger **l);
 
-/* Opens a task; gives its serial number, or -1 when the ledger is full. With `has_own_id` the id is "c-SERIAL". */
-long ledger_open(struct ledger *l, enum phase phase, enum behaviour behaviour, bool has_own_id, int64_t not_before_ms);
+/* Opens a task; gives its serial number, or -1 when the ledger is full. An own id is "c-SERIAL". */
+long ledger_open(struct ledger *l, enum phase phase, enum behaviour behaviour, enum identity identity,
+                 int64_t not_before_ms);
 
 /* A POST was answered with 201 or 200 and this id. */
 void ledger_accept(struct ledger *l, long serial, const char *id);

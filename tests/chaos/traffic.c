@@ -1,5 +1,5 @@
-/* Each poster works in rounds: pick a kind of task, POST it, note the answer. A task with an id of its own is posted
- * again and again until the answer is definite, as a careful client would; one whose id the server chooses is not,
+/* Each poster works in rounds: pick a kind of task, POST it, note the answer. A task with an id of its own or with an
+ * Idempotency-Key is posted again and again until the answer is definite, as a careful client would; any other is not,
  * since each try could make another task: what became of it is only counted when the receiver sees it.
  *
  * Planned DELETEs stand in one list under the lock; the cancellers take the earliest and sleep until its moment. */
@@ -18,7 +18,7 @@
 #define GETTERS 1
 #define THREADS (POSTERS + CANCELLERS + GETTERS)
 #define PLANS_MAX 4096
-#define INSIST_MS 25000 /* how long a task with an own id is posted, and a DELETE repeated */
+#define INSIST_MS 25000 /* how long a task is posted, and a DELETE repeated */
 #define DELAY_MAX_MS 3000
 #define NEAR_MS 5
 #define LOOK_MS 5
@@ -109,7 +109,7 @@ void traffic_body(char *out, size_t size, struct ledger *l, long serial, int hoo
     char id[64] = "";
     int attempts = e.behaviour == BEHAVE_FAIL_ALWAYS ? 3 : 20;
 
-    if (e.has_own_id)
+    if (e.identity == IDENTITY_OWN_ID)
         (void)snprintf(id, sizeof(id), "\"id\":\"%s\",", e.id);
     (void)snprintf(out, size,
                    "{%s\"url\":\"http://127.0.0.1:%d/%ld\",%s,\"queue\":\"q%ld\",\"timeout\":%d,"
@@ -123,6 +123,10 @@ static void note_accepted(struct agent *a, long serial, int status)
     struct traffic *t = a->traffic;
     const char *id = ask_text(a->ask, "id");
 
+    const char *state = ask_text(a->ask, "state");
+
+    if (state && strcmp(state, "gone") == 0)
+        ledger_missed(t->ledger, serial);
     if (!id) {
         report_wrong(t, "accepted without an id", serial, status);
         return;
@@ -177,26 +181,29 @@ static void post_round(struct agent *a)
 {
     struct traffic *t = a->traffic;
     struct random *r = &a->random;
-    bool has_own_id = random_below(r, 2) == 0, is_to_delete = random_below(r, 6) == 0;
+    enum identity identity = (enum identity)random_below(r, IDENTITY_COUNT);
+    bool is_to_delete = random_below(r, 6) == 0;
     int64_t delay_ms = random_below(r, 3) == 0 && !is_to_delete ? 0 : 100 + (int64_t)random_below(r, DELAY_MAX_MS);
     int64_t due_ms = clock_wall_ms() + delay_ms;
     enum behaviour behaviour = is_to_delete ? BEHAVE_OK : pick_behaviour(r);
-    long serial = ledger_open(t->ledger, (enum phase)atomic_load(&t->phase), behaviour, has_own_id, due_ms);
-    char due[64], body[512];
+    long serial = ledger_open(t->ledger, (enum phase)atomic_load(&t->phase), behaviour, identity, due_ms);
+    char due[64], body[512], key[32];
 
     if (serial < 0)
         return;
+    (void)snprintf(key, sizeof(key), "k-%ld", serial);
+    ask_set_key(a->ask, identity == IDENTITY_KEY ? key : NULL);
     if (is_to_delete || random_below(r, 2) == 0)
         (void)snprintf(due, sizeof(due), "\"run_at\":%lld", (long long)due_ms);
     else
         (void)snprintf(due, sizeof(due), "\"delay\":%lld", (long long)delay_ms);
     traffic_body(body, sizeof(body), t->ledger, serial, t->hooks_port, due);
-    bool is_definite = has_own_id ? post_until_definite(a, serial, body) : post_once(a, serial, body);
+    bool is_definite = identity != IDENTITY_NONE ? post_until_definite(a, serial, body) : post_once(a, serial, body);
     if (!is_definite || ledger_read(t->ledger, serial).accepted_mono_ms == 0)
         return;
     if (is_to_delete)
         plan_delete(t, serial, due_ms + (int64_t)random_below(r, 2 * NEAR_MS + 1) - NEAR_MS);
-    if (has_own_id && random_below(r, 20) == 0)
+    if (identity != IDENTITY_NONE && random_below(r, 20) == 0)
         (void)post_until_definite(a, serial, body);
 }
 
