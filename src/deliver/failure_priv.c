@@ -122,6 +122,8 @@ static const char *connect_failure(const struct attempt *a)
 
 static const char *transfer_failure(const struct attempt *a)
 {
+    if (a->answer.is_invalid)
+        return "the answer is not valid HTTP";
     switch ((int)a->code) {
     case CURLE_COULDNT_RESOLVE_HOST:
         return "name lookup failed";

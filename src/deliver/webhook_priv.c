@@ -94,28 +94,52 @@ static int on_before_request(void *clientp, char *peer_ip, char *local_ip, int p
 
 /* --- the answer --- */
 
-/* "HTTP/1.1 503 Service Unavailable": libcurl has checked its form. */
-static void read_status_line(struct answer *answer, const char *line, size_t n)
+static bool is_digit(char c)
 {
-    const char *p = memchr(line, ' ', n);
+    return c >= '0' && c <= '9';
+}
+
+/* The three digits of "HTTP/1.1 503" or "HTTP/2 503"; NULL when there are none, or more. libcurl passes some lines that
+ * are no status line, and takes a status of its own from them. */
+static const char *find_status(const char *line, size_t n)
+{
     const char *end = line + n;
+    const char *p = line + strlen("HTTP/");
+
+    if (n < strlen("HTTP/1 200") || memcmp(line, "HTTP/", strlen("HTTP/")) != 0 || !is_digit(*p))
+        return NULL;
+    for (p++; p < end && (is_digit(*p) || *p == '.'); p++) {
+    }
+    if (p == end || *p != ' ')
+        return NULL;
+    for (; p < end && *p == ' '; p++) {
+    }
+    if (end - p < 3 || *p == '0' || !is_digit(p[0]) || !is_digit(p[1]) || !is_digit(p[2]))
+        return NULL;
+    return end - p == 3 || p[3] == ' ' ? p : NULL;
+}
+
+/* The first line of a head; false when it is no status line. */
+static bool read_status_line(struct answer *answer, const char *line, size_t n)
+{
+    const char *status = find_status(line, n);
+    const char *reason = NULL;
     size_t reason_bytes = 0;
 
-    answer->status = 0;
-    answer->reason[0] = '\0';
+    answer->is_invalid = status == NULL;
+    if (status == NULL)
+        return false;
+    answer->is_in_head = true;
+    answer->status = (status[0] - '0') * 100 + (status[1] - '0') * 10 + (status[2] - '0');
     answer->retry_after_count = 0;
     answer->retry_after_ms = -1;
-    for (; p != NULL && p < end && *p == ' '; p++) {
-    }
-    for (; p != NULL && p < end && *p >= '0' && *p <= '9' && answer->status < 1000; p++)
-        answer->status = answer->status * 10 + (*p - '0');
-    if (p == NULL)
-        return;
-    reason_bytes = (size_t)(end - p);
+    reason = status + 3;
+    reason_bytes = (size_t)(line + n - reason);
     if (reason_bytes >= sizeof(answer->reason))
         reason_bytes = sizeof(answer->reason) - 1;
-    memcpy(answer->reason, p, reason_bytes);
+    memcpy(answer->reason, reason, reason_bytes);
     answer->reason[reason_bytes] = '\0';
+    return true;
 }
 
 static void read_header(struct attempt *a, const char *line, size_t n)
@@ -141,8 +165,12 @@ static bool status_is_success(int status)
 static void end_head(struct attempt *a)
 {
     struct answer *answer = &a->answer;
+    bool is_provisional = answer->status < 200 && answer->status != 101;
 
-    if (answer->status < 200 && answer->status != 101)
+    if (!answer->is_in_head)
+        return; /* blank lines before a status line */
+    answer->is_in_head = false;
+    if (is_provisional)
         return;
     answer->is_complete = true;
     if (status_is_success(answer->status))
@@ -165,10 +193,10 @@ static size_t on_header(char *data, size_t size, size_t count, void *userp)
         text--;
     if (text == 0)
         end_head(a);
-    else if (text >= 5 && memcmp(data, "HTTP/", 5) == 0)
-        read_status_line(answer, data, text);
-    else
+    else if (answer->is_in_head)
         read_header(a, data, text);
+    else if (!read_status_line(answer, data, text))
+        return 0;
     return n;
 }
 
@@ -296,7 +324,9 @@ static void clear_what_happened(struct attempt *a)
     a->blocked[0] = '\0';
     a->curl_error[0] = '\0';
     a->answer.status = 0;
+    a->answer.is_in_head = false;
     a->answer.is_complete = false;
+    a->answer.is_invalid = false;
     a->answer.head_bytes = 0;
     a->answer.retry_after_count = 0;
     a->answer.retry_after_ms = -1;

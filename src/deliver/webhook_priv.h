@@ -44,7 +44,9 @@ struct webhook_env {
 /* What has come back. */
 struct answer {
     int status;       /* of the last head that began; counts once is_complete */
+    bool is_in_head;  /* its status line has come, its end has not */
     bool is_complete; /* the head of the final answer */
+    bool is_invalid;  /* a status line is none */
     size_t head_bytes;
     int retry_after_count;
     int64_t retry_after_ms;

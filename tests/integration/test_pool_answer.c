@@ -76,6 +76,13 @@ ParameterizedTestParameters(pool_answer, status_and_error_of)
         {"HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nhalf", RECEIVER_RESET, 500, "", NONE},
         {"HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n", RECEIVER_END, 401, "401 No",
          NONE},
+        /* A status is three digits, and stands in the first line of a head alone. */
+        {"HTTP/1.1 5001 Long\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
+        {"HTTP/1.1 2000\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
+        {"HTTP/1.1 20\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
+        {"HTTP/1.1 099 Low\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
+        {"HTTP/x 200 OK\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
+        {"HTTP/1.1 500 No\r\nHTTP/1.1 200: OK\r\nContent-Length: 0\r\n\r\n", RECEIVER_END, 500, "500 No", NONE},
         {"HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n", RECEIVER_END, 417, "417 Expectation Failed",
          NONE},
         /* Without a complete head there is no status. */
