@@ -12,7 +12,7 @@ ifeq ($(origin CC),default)
 CC       := gcc
 endif
 CLANG    ?= clang
-PKGS     := libmicrohttpd hiredis jansson libcurl libcrypto
+PKGS     := libmicrohttpd gnutls hiredis jansson libcurl libcrypto
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
         -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings \

@@ -78,7 +78,7 @@ static int run_with_config(const char *command, int argc, char **argv)
     else if (must_print)
         rc = print_config(&config);
     else if (strcmp(command, "healthcheck") == 0)
-        rc = healthcheck_run(config.host, config.port);
+        rc = healthcheck_run(config.host, config.port, config.tls_cert != NULL);
     else
         rc = app_run(&config);
     config_deinit(&config);

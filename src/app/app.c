@@ -10,6 +10,7 @@
 #include "conf/config.h"
 #include "deliver/pool.h"
 #include "http/server.h"
+#include "http/tls.h"
 #include "run/mover.h"
 #include "run/worker.h"
 #include "store/embedded.h"
@@ -155,6 +156,8 @@ static int read_settings(struct app *a)
     char detail[REDIS_OPTS_DETAIL_SIZE];
     size_t bad;
     char place[64];
+    char tls_detail[TLS_DETAIL_SIZE];
+    const char *tls_setting;
 
     translate_redis(a);
     if (strcmp(c->redis, "embedded") != 0 && redis_opts_parse(c->redis, &a->redis, detail) != ERR_OK)
@@ -163,6 +166,8 @@ static int read_settings(struct app *a)
         (void)snprintf(place, sizeof place, "secret %zu is not whsec_ and base64 of 24 to 64 bytes", bad);
         return wrong_setting("signing-secret", place);
     }
+    if (c->tls_cert_pem && tls_check(c->tls_cert_pem, c->tls_key_pem, &tls_setting, tls_detail) != ERR_OK)
+        return wrong_setting(tls_setting, tls_detail);
     return 0;
 }
 
@@ -223,6 +228,8 @@ static int open_server(struct app *a)
     char detail[SERVER_DETAIL_SIZE];
     struct server_opts opts = {.host = c->host,
                                .port = c->port,
+                               .tls_cert = c->tls_cert_pem,
+                               .tls_key = c->tls_key_pem,
                                .max_body_bytes = (size_t)c->max_body_bytes,
                                .connection_max = (size_t)a->limits.connections,
                                .tokens = (const char *const *)c->tokens,
@@ -286,8 +293,8 @@ static void tell_ready(struct app *a)
     bool is_v6 = strchr(a->config->host, ':') != NULL;
 
     a->is_ready = true;
-    printf("duepost: ready on http://%s%s%s:%d\n", is_v6 ? "[" : "", a->config->host, is_v6 ? "]" : "",
-           server_port(a->server));
+    printf("duepost: ready on %s://%s%s%s:%d\n", a->config->tls_cert_pem ? "https" : "http", is_v6 ? "[" : "",
+           a->config->host, is_v6 ? "]" : "", server_port(a->server));
     (void)fflush(stdout);
 }
 

@@ -1,5 +1,8 @@
 #include "app/healthcheck.h"
 
+#include "base/clock.h"
+#include "http/tls.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -48,24 +51,31 @@ static int connect_to(const char *host, int port)
     return fd;
 }
 
-int healthcheck_run(const char *host, int port)
+static void ask(int fd, const char *request, char *answer, size_t size)
+{
+    size_t bytes = strlen(request), len = 0;
+    ssize_t n = 1;
+
+    if (send(fd, request, bytes, MSG_NOSIGNAL) != (ssize_t)bytes)
+        return;
+    while (n > 0 && len < size - 1) {
+        n = recv(fd, answer + len, size - 1 - len, 0);
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
+int healthcheck_run(const char *host, int port, bool is_tls)
 {
     static const char REQUEST[] = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     char answer[1024] = {0};
-    size_t len = 0;
-    ssize_t n = 1;
     int fd = connect_to(reachable(host), port);
 
     if (fd == -1)
         return fail("nothing listens there");
-    if (send(fd, REQUEST, sizeof REQUEST - 1, MSG_NOSIGNAL) != (ssize_t)(sizeof REQUEST - 1)) {
-        close(fd);
-        return fail("the request could not be sent");
-    }
-    while (n > 0 && len < sizeof answer - 1) {
-        n = recv(fd, answer + len, sizeof answer - 1 - len, 0);
-        len += n > 0 ? (size_t)n : 0;
-    }
+    if (is_tls)
+        tls_ask(fd, REQUEST, answer, sizeof answer, clock_mono_ms() + TIMEOUT_S * 1000);
+    else
+        ask(fd, REQUEST, answer, sizeof answer);
     close(fd);
     if (strncmp(answer, "HTTP/1.1 200 ", 13) == 0)
         return 0;

@@ -201,6 +201,7 @@ void config_deinit(struct config *c)
     wipe(&c->read_token);
     wipe(&c->signing_secret);
     wipe(&c->redis);
+    wipe(&c->tls_key_pem);
     cidr_list_deinit(&c->allow_net);
     free(c->listen);
     free(c->host);
@@ -212,6 +213,9 @@ void config_deinit(struct config *c)
     free(c->allow_net_text);
     free(c->prefix);
     free(c->ca_file);
+    free(c->tls_cert);
+    free(c->tls_key);
+    free(c->tls_cert_pem);
     free(c->config_file);
     *c = (struct config){0};
 }

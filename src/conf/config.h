@@ -27,6 +27,10 @@ struct config {
     char *read_token;   /* as `token`, for tokens that may only read */
     char **read_tokens; /* NULL: none */
     char *read_token_file;
+    char *tls_cert;     /* path of the file; NULL: plain HTTP */
+    char *tls_key;      /* the same; both or none */
+    char *tls_cert_pem; /* their contents, not yet checked */
+    char *tls_key_pem;
     char *signing_secret; /* one or more as given, not yet checked; NULL: none */
     char *signing_secret_file;
     char *allow_net_text; /* as given */

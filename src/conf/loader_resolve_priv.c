@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define SECRET_FILE_MAX ((size_t)64 << 10)
+#define PEM_FILE_MAX ((size_t)1 << 20)
 
 static size_t index_of(const char *key)
 {
@@ -62,6 +63,36 @@ static void resolve_secret(struct loader *l, const char *key, const char *file_k
         loader_fault(l, file_key, "cannot be used together with %s: set one of them", key);
     else
         read_secret(l, target, path, file_key);
+}
+
+/* Set *out to the text of the file. */
+static void read_pem(struct loader *l, const char *key, const char *path, char **out)
+{
+    struct buf text;
+    struct buf why;
+
+    buf_init(&text, PEM_FILE_MAX);
+    buf_init(&why, SIZE_MAX - 1);
+    if (textfile_read(path, &text, &why) != ERR_OK)
+        loader_fault(l, key, "the file %s %s", log_quote(path), why.data);
+    else
+        *out = xstrndup(text.data ? text.data : "", text.len);
+    wipe_buf(&text);
+    buf_deinit(&why);
+}
+
+static void resolve_tls(struct loader *l)
+{
+    struct config *c = l->config;
+
+    if (c->tls_cert && !c->tls_key)
+        loader_fault(l, "tls-cert", "needs tls-key beside it");
+    if (c->tls_key && !c->tls_cert)
+        loader_fault(l, "tls-key", "needs tls-cert beside it");
+    if (c->tls_cert)
+        read_pem(l, "tls-cert", c->tls_cert, &c->tls_cert_pem);
+    if (c->tls_key)
+        read_pem(l, "tls-key", c->tls_key, &c->tls_key_pem);
 }
 
 /* "a, b" becomes {"a", "b", NULL}. */
@@ -170,6 +201,7 @@ void loader_resolve(struct loader *l)
     resolve_secret(l, "read-token", "read-token-file", c->read_token_file);
     resolve_secret(l, "signing-secret", "signing-secret-file", c->signing_secret_file);
     resolve_secret(l, "redis", "redis-file", c->redis_file);
+    resolve_tls(l);
     take_apart(c);
     check_open_door(l);
     check_read_tokens(l);

@@ -8,6 +8,7 @@
 #include "http/connection_priv.h"
 #include "http/listen_priv.h"
 #include "http/request_priv.h"
+#include "http/tls.h"
 #include <malloc.h>
 #include <microhttpd.h>
 #include <stdatomic.h>
@@ -97,6 +98,14 @@ static enum MHD_Result queue_reply(struct request *r)
     return result;
 }
 
+/* The socket's buffer is empty, so a text as short as a problem goes out whole; if not, the connection just ends. */
+static bool send_last(const struct request *r, const char *data, size_t n)
+{
+    if (r->env->opts.tls_cert)
+        return tls_send_last(MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session, data, n);
+    return send(r->connection->fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
+}
+
 static enum MHD_Result refuse_on_socket(struct server *s, struct request *r)
 {
     enum MHD_Result result = MHD_NO;
@@ -108,10 +117,7 @@ static enum MHD_Result refuse_on_socket(struct server *s, struct request *r)
     reply_put_wire(&r->reply, MHD_get_reason_phrase_for((unsigned)r->reply.status), &wire);
     r->phase = REQUEST_REFUSED;
     r->connection->refused_mono_ms = s->now_mono_ms;
-    /* The socket's buffer is empty, so a text this short goes out whole; if not, the connection just ends. */
-    if (buf_status(&wire) == ERR_OK &&
-        send(r->connection->fd, wire.data, wire.len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)wire.len &&
-        shutdown(r->connection->fd, SHUT_WR) == 0)
+    if (buf_status(&wire) == ERR_OK && send_last(r, wire.data, wire.len) && shutdown(r->connection->fd, SHUT_WR) == 0)
         result = MHD_YES;
     buf_deinit(&wire);
     return result;
@@ -373,12 +379,20 @@ static enum err start_daemon(struct server *s, char detail[SERVER_DETAIL_SIZE])
 {
     unsigned limit = (unsigned)(s->connections.max + EXCESS_CONNECTIONS);
     const union MHD_DaemonInfo *info = NULL;
+    char priorities[] = TLS_PRIORITIES;
+    struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->env.opts.tls_cert},
+                                   {MHD_OPTION_HTTPS_MEM_KEY, 0, s->env.opts.tls_key},
+                                   {MHD_OPTION_HTTPS_PRIORITIES, 0, priorities},
+                                   {MHD_OPTION_END, 0, NULL}};
+    bool is_tls = s->env.opts.tls_cert != NULL;
 
-    s->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_call, s, MHD_OPTION_LISTEN_SOCKET, s->listen_fd,
-        MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
-        on_request_line, s, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (is_tls ? MHD_USE_TLS : 0U), 0, NULL, NULL,
+                                 on_call, s, MHD_OPTION_LISTEN_SOCKET, s->listen_fd, MHD_OPTION_CONNECTION_LIMIT, limit,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
+                                 on_request_line, s, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+                                 MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_NOTIFY_COMPLETED,
+                                 on_completed, s, MHD_OPTION_ARRAY, is_tls ? tls : plain, MHD_OPTION_END);
     if (s->daemon)
         info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     if (!info) {

@@ -19,6 +19,8 @@ struct server_opts {
     int port;         /* 0: any */
     size_t max_body_bytes;
     size_t connection_max;
+    char *tls_cert; /* keeps; both PEM texts that pass tls_check(); NULL: plain HTTP. libmicrohttpd takes no const */
+    char *tls_key;
     const char *const *tokens;         /* keeps; NULL-terminated; NULL: no auth */
     const char *const *read_tokens;    /* keeps; NULL-terminated; good for GET and HEAD only; NULL: none */
     const struct cidr_list *allow_net; /* keeps */

@@ -1,4 +1,5 @@
 /* TLS: which certificates are accepted, and that nothing is sent otherwise. The receiver is `openssl s_server`. */
+#include "../support/certificate.h"
 #include "../support/pool_fixture.h"
 #include "../support/proc.h"
 #include "../support/tmpdir.h"
@@ -8,30 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *dir, *cert, *key;
+static char *dir;
+static struct certificate certificate;
 static struct proc *server;
 static int port;
 
-/* Make a certificate for this name in the folder, signed by itself. */
 static void make_certificate(const char *name)
 {
-    char subject[80], alt_name[96];
-    const char *const argv[] = {"openssl", "req",   "-x509", "-newkey", "ec",    "-pkeyopt", "ec_paramgen_curve:P-256",
-                                "-nodes",  "-days", "2",     "-subj",   subject, "-addext",  alt_name,
-                                "-keyout", key,     "-out",  cert,      NULL};
-    struct proc *p = NULL;
-
-    (void)snprintf(subject, sizeof(subject), "/CN=%s", name);
-    (void)snprintf(alt_name, sizeof(alt_name), "subjectAltName=DNS:%s", name);
-    p = proc_start(argv, NULL, dir);
-    cr_assert_eq(proc_wait(p, 10000), 0, "%s", proc_stderr(p));
-    proc_destroy(&p);
+    certificate = certificate_create(dir, name);
 }
 
 static void start_server(void)
 {
-    const char *const argv[] = {"openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", cert,
-                                "-key",    key,        "-www",    "-naccept",    "9",     NULL};
+    const char *const argv[] = {"openssl", "s_server",      "-accept", "127.0.0.1:0", "-cert", certificate.cert,
+                                "-key",    certificate.key, "-www",    "-naccept",    "9",     NULL};
     const char *line = NULL;
 
     server = proc_start(argv, NULL, dir);
@@ -42,15 +33,12 @@ static void start_server(void)
 static void setup(void)
 {
     dir = tmpdir_create();
-    cert = tmpdir_path(dir, "cert.pem");
-    key = tmpdir_path(dir, "key.pem");
 }
 
 static void teardown(void)
 {
     proc_destroy(&server);
-    free(cert);
-    free(key);
+    certificate_deinit(&certificate);
     tmpdir_destroy(&dir);
 }
 
@@ -85,7 +73,7 @@ Test(pool_tls, a_certificate_of_the_private_ca_is_accepted)
 {
     make_certificate("localhost");
     start_server();
-    struct webhook_result r = get_with(cert);
+    struct webhook_result r = get_with(certificate.cert);
     cr_expect_eq(r.status, 200, "%s", r.error);
 }
 
@@ -101,7 +89,7 @@ Test(pool_tls, a_certificate_for_another_name_is_refused)
 {
     make_certificate("elsewhere.example");
     start_server();
-    struct webhook_result r = get_with(cert);
+    struct webhook_result r = get_with(certificate.cert);
     expect_refused(&r);
 }
 

@@ -33,7 +33,7 @@ libraries_of() {
     receive) echo microhttpd.h ;;
     store) echo hiredis ;;
     deliver) echo curl ;;
-    http) echo microhttpd.h jansson.h ;;
+    http) echo microhttpd.h gnutls jansson.h ;;
     esac
 }
 check_includes() {
@@ -47,7 +47,7 @@ check_includes() {
         *_priv.h) [ "$other" = "$folder" ] || find_fault "$file: $header is private to $other/" ;;
         esac
     done
-    for header in $(sed -n 's/^#include <\(pthread\.h\|jansson\.h\|microhttpd\.h\|\(hiredis\|curl\|openssl\)\/.*\)>/\1/p' \
+    for header in $(sed -n 's/^#include <\(pthread\.h\|jansson\.h\|microhttpd\.h\|\(hiredis\|curl\|openssl\|gnutls\)\/.*\)>/\1/p' \
         "$file"); do
         in_list "$header" "$(libraries_of "$folder")" || in_list "${header%%/*}" "$(libraries_of "$folder")" ||
             find_fault "$file: $folder/ may not include <$header>"

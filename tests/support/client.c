@@ -15,6 +15,7 @@ struct client {
     CURL *easy;
     char *base_url;
     char *token;
+    char *ca;
     struct reply **replies; /* all there ever were: they live as long as the client */
     size_t reply_count;
 };
@@ -45,6 +46,7 @@ void client_destroy(struct client **c)
     free((*c)->replies);
     free((*c)->base_url);
     free((*c)->token);
+    free((*c)->ca);
     free(*c);
     *c = NULL;
 }
@@ -53,6 +55,12 @@ void client_set_token(struct client *c, const char *token)
 {
     free(c->token);
     c->token = token ? strdup(token) : NULL;
+}
+
+void client_set_ca(struct client *c, const char *path)
+{
+    free(c->ca);
+    c->ca = strdup(path);
 }
 
 static struct reply *new_reply(struct client *c)
@@ -150,6 +158,8 @@ struct reply *client_request(struct client *c, const struct client_request *requ
     curl_easy_setopt(c->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c->easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, headers);
+    if (c->ca)
+        curl_easy_setopt(c->easy, CURLOPT_CAINFO, c->ca);
     if (request->body) {
         curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(request->body));
         curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, request->body);

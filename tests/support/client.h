@@ -32,6 +32,9 @@ void client_destroy(struct client **c);
 /* Every later request carries `Authorization: Bearer token`; NULL: none. */
 void client_set_token(struct client *c, const char *token);
 
+/* Later requests to an https:// URL believe this certificate (a PEM file) only. */
+void client_set_ca(struct client *c, const char *path);
+
 struct reply *client_request(struct client *c, const struct client_request *request);
 struct reply *client_get(struct client *c, const char *path);
 struct reply *client_delete(struct client *c, const char *path);

@@ -4,9 +4,9 @@
 set -eu
 
 # "package[,another that will do]:what tells that it is there without the package" (a command or a pkg-config name).
-build='gcc:gcc libc6-dev: pkg-config,pkgconf:pkg-config libmicrohttpd-dev:libmicrohttpd libhiredis-dev:hiredis
-libjansson-dev:jansson libcurl4-openssl-dev:libcurl libssl-dev:libcrypto redis-server,valkey-redis-compat:redis-server
-curl:curl ca-certificates:'
+build='gcc:gcc libc6-dev: pkg-config,pkgconf:pkg-config libmicrohttpd-dev:libmicrohttpd libgnutls28-dev:gnutls
+libhiredis-dev:hiredis libjansson-dev:jansson libcurl4-openssl-dev:libcurl libssl-dev:libcrypto
+redis-server,valkey-redis-compat:redis-server curl:curl ca-certificates:'
 test='libcriterion-dev:criterion libyaml-dev:yaml-0.1'
 bench='wrk:wrk redis-tools,valkey-redis-compat:redis-benchmark'
 gates='clang:clang libclang-rt-dev: clang-tidy:clang-tidy clang-format:clang-format lua-check:luacheck
