@@ -11,7 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define TIMEOUT_S 3
+#define TIMEOUT_MS 3000
 
 static int fail(const char *what)
 {
@@ -29,7 +29,7 @@ static const char *reachable(const char *host)
 static int connect_to(const char *host, int port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-    const struct timeval timeout = {.tv_sec = TIMEOUT_S};
+    const struct timeval timeout = {.tv_sec = TIMEOUT_MS / 1000};
     char service[8];
     int fd = -1;
 
@@ -73,7 +73,7 @@ int healthcheck_run(const char *host, int port, bool is_tls)
     if (fd == -1)
         return fail("nothing listens there");
     if (is_tls)
-        tls_ask(fd, REQUEST, answer, sizeof answer, clock_mono_ms() + TIMEOUT_S * 1000);
+        tls_ask(fd, REQUEST, answer, sizeof answer, clock_mono_ms() + TIMEOUT_MS);
     else
         ask(fd, REQUEST, answer, sizeof answer);
     close(fd);

@@ -50,14 +50,15 @@ static void finish_create(struct request *r)
     struct task *existing = r->op.existing;
     char *gone_id = r->op.gone_id;
     bool is_conflict = r->op.err == ERR_ID_CONFLICT || r->op.err == ERR_KEY_CONFLICT;
-    const struct task *t = r->op.is_repeat && existing ? existing : r->task;
+    bool is_repeat = r->op.is_repeat && existing;
+    const struct task *t = is_repeat ? existing : r->task;
 
     r->op.existing = NULL;
     r->op.gone_id = NULL;
     if (r->op.err == ERR_OK && gone_id) {
         reply_gone(r, gone_id);
     } else if (r->op.err == ERR_OK) {
-        reply_task(r, t == existing ? 200 : 201, t, TASK_JSON_SUMMARY);
+        reply_task(r, is_repeat ? 200 : 201, t, TASK_JSON_SUMMARY);
         (void)snprintf(r->reply.location, sizeof(r->reply.location), "/tasks/%s", t->id);
     } else if (is_conflict && (existing || gone_id)) {
         reply_conflict(r, existing);
