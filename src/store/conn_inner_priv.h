@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "store/conn_priv.h"
+#include "store/guard_priv.h"
 
 #include <hiredis/async.h>
 
@@ -24,6 +25,7 @@ struct conn {
     struct conn_opts opts;
     enum conn_state state;
     redisAsyncContext *ac; /* NULL while waiting */
+    struct guard guard;    /* of its answers */
     unsigned wanted;       /* LOOP_READ | LOOP_WRITE, as hiredis asks */
     unsigned applied;      /* as the loop knows */
     int outstanding;       /* commands without a reply */

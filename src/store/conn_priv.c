@@ -159,7 +159,7 @@ static void on_disconnect(const redisAsyncContext *ac, int status)
     bool was_up = c->state == CONN_UP;
 
     if (status != REDIS_OK)
-        report(c, "redis.lost", ac->errstr);
+        report(c, "redis.lost", c->guard.refusal ? c->guard.refusal : ac->errstr);
     c->ac = NULL;
     wait_before_next(c);
     if (was_up && c->opts.on_down)
@@ -223,6 +223,7 @@ static void start_connecting(struct conn *c)
     ac->ev.addWrite = want_write;
     ac->ev.delWrite = unwant_write;
     ac->ev.cleanup = forget_descriptor;
+    guard_install(&c->guard, ac->c.reader, c->opts.channel != NULL, &c->outstanding);
     loop_set(c->opts.loop, ac->c.fd, 0, on_event, c);
     redisAsyncSetConnectCallback(ac, on_connect);
     redisAsyncSetDisconnectCallback(ac, on_disconnect);

@@ -1,0 +1,102 @@
+#include "store/guard_priv.h"
+
+#include <string.h>
+
+/* A reader calls one of these functions for each value, an array before its elements. NULL is "out of memory" for it,
+ * and ends the connection. */
+
+#if HIREDIS_MAJOR >= 1
+typedef size_t element_count;
+#else
+typedef int element_count;
+#endif
+
+static struct guard *guard_of(const redisReadTask *task)
+{
+    return task->privdata;
+}
+
+static bool refuse(struct guard *g, const char *why)
+{
+    g->refusal = why;
+    return false;
+}
+
+/* "subscribe" or "message", the channel, a number or the text. */
+static bool is_in_form(struct guard *g, const redisReadTask *task, const char *text, size_t n)
+{
+    if (task->type != REDIS_REPLY_STRING && task->idx < 2)
+        return refuse(g, "a message that is none");
+    if (task->idx == 0 && !(n == 7 && memcmp(text, "message", n) == 0) &&
+        !(n == 9 && memcmp(text, "subscribe", n) == 0))
+        return refuse(g, "a message of another kind");
+    return true;
+}
+
+/* `text` and `n` are those of a string, `n` the number of elements of an array. */
+static bool may_come(const redisReadTask *task, const char *text, size_t n)
+{
+    struct guard *g = guard_of(task);
+
+    if (task->parent)
+        return !g->is_in_message || is_in_form(g, task, text, n);
+    g->is_in_message = *g->outstanding == 0 && g->takes_messages;
+    /* An error that nobody asked for is why a server ends a connection; hiredis can take it. */
+    if (*g->outstanding > 0 || task->type == REDIS_REPLY_ERROR)
+        return true;
+    if (!g->takes_messages)
+        return refuse(g, "an answer that nobody asked for");
+    return (task->type == REDIS_REPLY_ARRAY && n == 3) || refuse(g, "a message that is none");
+}
+
+static void *create_string(const redisReadTask *task, char *text, size_t n)
+{
+    return may_come(task, text, n) ? guard_of(task)->hiredis->createString(task, text, n) : NULL;
+}
+
+static void *create_array(const redisReadTask *task, element_count n)
+{
+    if ((size_t)n > GUARD_ELEMENTS_MAX)
+        (void)refuse(guard_of(task), "an answer that is too large");
+    else if (may_come(task, NULL, (size_t)n))
+        return guard_of(task)->hiredis->createArray(task, n);
+    return NULL;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+    return may_come(task, NULL, 0) ? guard_of(task)->hiredis->createInteger(task, value) : NULL;
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+    return may_come(task, NULL, 0) ? guard_of(task)->hiredis->createNil(task) : NULL;
+}
+
+#if HIREDIS_MAJOR >= 1
+static void *create_double(const redisReadTask *task, double value, char *text, size_t n)
+{
+    return may_come(task, NULL, 0) ? guard_of(task)->hiredis->createDouble(task, value, text, n) : NULL;
+}
+
+static void *create_bool(const redisReadTask *task, int value)
+{
+    return may_come(task, NULL, 0) ? guard_of(task)->hiredis->createBool(task, value) : NULL;
+}
+#endif
+
+void guard_install(struct guard *g, redisReader *reader, bool takes_messages, const int *outstanding)
+{
+    *g = (struct guard){
+        .functions = *reader->fn, .hiredis = reader->fn, .outstanding = outstanding, .takes_messages = takes_messages};
+    g->functions.createString = create_string;
+    g->functions.createArray = create_array;
+    g->functions.createInteger = create_integer;
+    g->functions.createNil = create_nil;
+#if HIREDIS_MAJOR >= 1
+    g->functions.createDouble = create_double;
+    g->functions.createBool = create_bool;
+#endif
+    reader->fn = &g->functions;
+    reader->privdata = g;
+}

@@ -1,0 +1,25 @@
+#ifndef STORE_GUARD_PRIV_H
+#define STORE_GUARD_PRIV_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+
+/* Stands between hiredis' parser and its memory, and refuses what hiredis itself would end the process for, or take
+ * without measure: an answer that nobody asked for, a message that is none, an array larger than any of ours. What is
+ * refused ends the connection like any other broken answer. */
+
+#define GUARD_ELEMENTS_MAX 65536 /* in one array; our calls ask for 1000 at most */
+
+struct guard {
+    redisReplyObjectFunctions functions;
+    const redisReplyObjectFunctions *hiredis;
+    const int *outstanding; /* commands that wait for an answer */
+    bool takes_messages;    /* subscribed to a channel: answers come unasked */
+    bool is_in_message;     /* the answer being read is such a one */
+    const char *refusal;    /* why, a static text; NULL: nothing was refused */
+};
+
+/* Watch a new reader. `outstanding` is borrowed; both outlive the reader. */
+void guard_install(struct guard *g, redisReader *reader, bool takes_messages, const int *outstanding);
+
+#endif
