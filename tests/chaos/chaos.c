@@ -136,6 +136,8 @@ static void print_report(struct run *r)
            c.refused, c.repeats, unasked, c.gets);
     printf("deletes near the due time %ld: cancelled %ld, under way %ld, too late %ld; slowest answer %lld ms\n",
            c.deletes, c.cancelled, c.under_way, c.too_late, (long long)c.slowest_ms);
+    printf("slowest redelivery after a gateway went away %lld ms, latest first request %lld ms after the due time\n",
+           (long long)r->slowest_redelivery_ms, (long long)r->latest_ms);
 }
 
 int main(void)

@@ -34,7 +34,7 @@ struct faults {
 };
 
 struct tally {
-    int count;
+    int count, measured; /* not measured: the next fault came at once */
     int64_t slowest_ms;
 };
 
@@ -311,6 +311,7 @@ void faults_storm(struct faults *f, enum phase phase, int64_t until_mono_ms)
         if (between(f, 0, 3) == 0)
             continue;
         int64_t ms = recover(f);
+        t->measured++;
         if (ms > t->slowest_ms)
             t->slowest_ms = ms;
         if (ms > nodes_scaled_ms(RECOVER_MS)) {
@@ -351,8 +352,11 @@ void faults_print(const struct faults *f)
 {
     printf("%-36s %5s  %s\n", "fault", "times", "slowest recovery");
     for (size_t i = 0; i < FAULT_COUNT; i++) {
-        if (f->tallies[i].count > 0)
-            printf("%-36s %5d  %lld ms\n", FAULTS[i].name, f->tallies[i].count, (long long)f->tallies[i].slowest_ms);
+        const struct tally *t = &f->tallies[i];
+        if (t->count > 0 && t->measured > 0)
+            printf("%-36s %5d  %lld ms\n", FAULTS[i].name, t->count, (long long)t->slowest_ms);
+        else if (t->count > 0)
+            printf("%-36s %5d  -\n", FAULTS[i].name, t->count);
     }
 }
 

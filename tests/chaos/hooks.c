@@ -56,11 +56,14 @@ static size_t read_request(struct guest *g)
 }
 
 /* Wait, or until the gateway closes; whether the connection is still there. */
-static bool wait_ms(const struct guest *g, int64_t ms)
+static bool wait_ms(const struct guest *g, long serial, int64_t ms)
 {
     struct pollfd p = {.fd = g->fd, .events = POLLRDHUP};
 
-    return poll(&p, 1, (int)ms) == 0;
+    if (poll(&p, 1, (int)ms) == 0)
+        return true;
+    ledger_cut(g->hooks->ledger, serial);
+    return false;
 }
 
 static bool say(const struct guest *g, int status, const char *headers)
@@ -97,11 +100,11 @@ static bool answer(const struct guest *g, long serial, int n)
     case BEHAVE_FAIL_TWICE:
         return n <= 2 ? say(g, 500, "") : say_ok(g, serial);
     case BEHAVE_SLOW:
-        return wait_ms(g, serial * 37 % SLOWEST_MS) && say_ok(g, serial);
+        return wait_ms(g, serial, serial * 37 % SLOWEST_MS) && say_ok(g, serial);
     case BEHAVE_HANG_ONCE:
         if (n > 1)
             return say_ok(g, serial);
-        (void)wait_ms(g, -1);
+        (void)wait_ms(g, serial, -1);
         return false;
     case BEHAVE_RESET_ONCE:
         return n <= 1 ? reset(g) : say_ok(g, serial);

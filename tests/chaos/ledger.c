@@ -132,6 +132,9 @@ int ledger_request(struct ledger *l, long serial, const char *webhook_id)
     tell_id(e, e->seen_id, sizeof(e->seen_id), webhook_id);
     if (n == 1)
         e->first_seen_ms = now_ms;
+    if (e->cut_mono_ms > 0 && clock_mono_ms() - e->cut_mono_ms > e->redelivery_ms)
+        e->redelivery_ms = clock_mono_ms() - e->cut_mono_ms;
+    e->cut_mono_ms = 0;
     if (now_ms < e->not_before_ms)
         e->came_early = true;
     if (e->cancelled_mono_ms > 0)
@@ -147,6 +150,16 @@ void ledger_success(struct ledger *l, long serial)
     if (!e)
         return;
     e->successes++;
+    pthread_mutex_unlock(&l->lock);
+}
+
+void ledger_cut(struct ledger *l, long serial)
+{
+    struct entry *e = lock_entry(l, serial);
+
+    if (!e)
+        return;
+    e->cut_mono_ms = clock_mono_ms();
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -49,6 +49,8 @@ struct entry {
     int64_t cancelled_mono_ms; /* first 204; 0: never */
     int64_t missed_mono_ms;    /* first GET or DELETE that found nothing after it was accepted; 0: never */
     int64_t first_seen_ms;     /* Unix time of the first request; 0: none */
+    int64_t cut_mono_ms;       /* its gateway went away during the last request; 0: no */
+    int64_t redelivery_ms;     /* the longest time from that to the next request */
     int requests, successes;   /* requests seen, and those answered with 200 */
 };
 
@@ -71,6 +73,7 @@ void ledger_missed(struct ledger *l, long serial);
 /* A request arrived; returns which one of its task it is, from 1; 0 when there is no such task. */
 int ledger_request(struct ledger *l, long serial, const char *webhook_id);
 void ledger_success(struct ledger *l, long serial);
+void ledger_cut(struct ledger *l, long serial);
 
 size_t ledger_count(struct ledger *l);
 struct entry ledger_read(struct ledger *l, long serial);

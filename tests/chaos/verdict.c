@@ -7,6 +7,8 @@
 #define SETTLE_MS 45000
 #define SHOWN_MAX 10
 #define SLOWEST_ANSWER_MS 5000
+/* claim-idle and 5 s, and as much again for what the next faults add: a Redis that stands still, the wait after it. */
+#define REDELIVER_MS (2 * (CLAIM_IDLE_MAX_MS + 5000))
 #define CONSUMERS_EACH 3 /* delivery threads, and one to spare */
 #define FORGET_MS 75000  /* consumers of dead gateways go after a minute */
 #define KEYS_LEFT_MAX 8
@@ -135,6 +137,10 @@ static void check_task(struct run *r, struct finding *f, long serial)
     bool is_excused = e.cancelled_mono_ms > 0 && faults_excuse(r->faults, e.cancelled_mono_ms);
     char path[64];
 
+    if (e.redelivery_ms > r->slowest_redelivery_ms)
+        r->slowest_redelivery_ms = e.redelivery_ms;
+    if (e.first_seen_ms - e.not_before_ms > r->latest_ms)
+        r->latest_ms = e.first_seen_ms - e.not_before_ms;
     if (e.successes > 1)
         r->duplicates += e.successes - 1;
     if (e.came_early)
@@ -261,6 +267,8 @@ static void check_gateways(struct run *r)
     check(c.slowest_ms <= nodes_scaled_ms(SLOWEST_ANSWER_MS), "every answer came in bounded time", c.slowest_ms,
           SLOWEST_ANSWER_MS);
     check(faults_broken(r->faults) == 0, "after every fault all was itself again in time", faults_broken(r->faults), 0);
+    check(r->slowest_redelivery_ms <= nodes_scaled_ms(REDELIVER_MS), "tasks of a lost gateway were sent again in time",
+          r->slowest_redelivery_ms, REDELIVER_MS);
     check(hooks_strange(r->hooks) == 0, "every request belonged to a task", hooks_strange(r->hooks), 0);
     check(now.threads <= before.threads + 2, "threads are level", now.threads, before.threads);
     check(now.descriptors <= before.descriptors + 64, "descriptors are level", now.descriptors, before.descriptors);
