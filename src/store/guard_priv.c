@@ -22,15 +22,17 @@ static bool refuse(struct guard *g, const char *why)
     return false;
 }
 
+static bool is_kind(const char *text, size_t n)
+{
+    return text && ((n == 7 && memcmp(text, "message", n) == 0) || (n == 9 && memcmp(text, "subscribe", n) == 0));
+}
+
 /* "subscribe" or "message", the channel, a number or the text. */
 static bool is_in_form(struct guard *g, const redisReadTask *task, const char *text, size_t n)
 {
     if (task->type != REDIS_REPLY_STRING && task->idx < 2)
         return refuse(g, "a message that is none");
-    if (task->idx == 0 && !(n == 7 && memcmp(text, "message", n) == 0) &&
-        !(n == 9 && memcmp(text, "subscribe", n) == 0))
-        return refuse(g, "a message of another kind");
-    return true;
+    return task->idx != 0 || is_kind(text, n) || refuse(g, "a message of another kind");
 }
 
 /* `text` and `n` are those of a string, `n` the number of elements of an array. */
