@@ -37,6 +37,7 @@ struct claim {
     struct feed *feed;
     struct claim *next;
     bool is_sent;
+    int64_t sent_mono_ms;
     int count;
     struct entry entries[];
 };
@@ -109,12 +110,21 @@ static bool is_claim_answer(const redisReply *reply, int count)
     return true;
 }
 
+/* A process that stood still meanwhile may have lost its tasks to others: then it asks anew, which gives those that are
+ * still ours. */
+static bool is_stale_answer(const struct claim *c)
+{
+    return clock_mono_ms() - c->sent_mono_ms > c->feed->opts.redis->claim_idle_ms / 2;
+}
+
 static void on_claimed(void *ctx, const redisReply *reply)
 {
     struct claim *c = ctx;
     struct feed *f = c->feed;
     enum conn_verdict verdict = reply ? conn_judge(f->conn, reply) : CONN_REPEAT;
 
+    if (verdict == CONN_FINE && is_stale_answer(c))
+        verdict = CONN_REPEAT;
     if (verdict == CONN_FINE && is_claim_answer(reply, c->count)) {
         for (int i = 0; i < c->count; i++)
             if (reply->element[i + 1]->type == REDIS_REPLY_STRING)
@@ -140,6 +150,7 @@ static void send_claim(struct feed *f, struct claim *c)
         call_add_int(&f->call, c->entries[i].lease.generation);
     }
     call_seal(&f->call);
+    c->sent_mono_ms = clock_mono_ms();
     c->is_sent = conn_send(f->conn, &f->call, ANSWER_MS, on_claimed, c);
 }
 

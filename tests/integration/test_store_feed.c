@@ -191,6 +191,29 @@ Test(store_feed, without_a_free_slot_nothing_is_read)
     TURN_UNTIL(given_count == 3, ARRIVE_MS);
 }
 
+/* A process that stood still between its claim and the answer to it must not send what others have taken over, and
+ * maybe cancelled, since. */
+Test(store_feed, the_answer_to_a_claim_of_long_ago_is_not_believed)
+{
+    int64_t busy = 0;
+
+    start(false);
+    opts.claim_idle_ms = 300;
+    add_ready("a", 1);
+    while (busy == 0) {
+        (void)feed_tick(feed);
+        for (int i = 0; i < 5 && busy == 0; i++)
+            busy = lua_counter(lua, "busy", "mail");
+        if (busy == 0)
+            loop_turn(loop, 5000);
+    }
+    cr_assert_eq(given_count, 0, "the answer was read too soon for this test");
+    WAIT_UNTIL(lua_recover(lua, "other/0", 300) == 1, ARRIVE_MS);
+    turn_for(QUIET_MS);
+    cr_expect_eq(given_count, 0, "a task was given that others had taken over");
+    lua_check(lua);
+}
+
 Test(store_feed, a_cancelled_task_is_never_given)
 {
     start(false);
