@@ -180,7 +180,8 @@ static void give_back(struct worker *w, struct delivery *d, int64_t now)
     settle(w, d, STORE_SETTLE_RELEASE, share_back_off_ms(d->host, now, ident_random_unit()));
 }
 
-/* Start what has found a slot, give back what has waited long enough. */
+/* Start what has found a slot, give back what has waited long enough. What waited for claim-idle, because the process
+ * stood still, may be another's since, or cancelled: giving it back changes nothing then. */
 static void look_at_waiting(struct worker *w)
 {
     int64_t now;
@@ -190,7 +191,7 @@ static void look_at_waiting(struct worker *w)
     now = clock_mono_ms();
     for (struct delivery *d = TAILQ_FIRST(&w->all.lists[DELIVERY_WAITING]), *next; d; d = next) {
         next = TAILQ_NEXT(d, link);
-        if (atomic_load(&w->is_draining))
+        if (atomic_load(&w->is_draining) || now - d->wait_until_mono_ms > w->opts.redis->claim_idle_ms)
             settle(w, d, STORE_SETTLE_RELEASE, 0);
         else if (share_may_start(d->host, free_pool_slots(w)))
             start(w, d);
