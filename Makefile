@@ -139,14 +139,15 @@ integration: all $(INTEG) ## integration tests only (real redis-servers)
 e2e: all $(E2E) ## end-to-end tests only (the real binary)
 	@$(RUN) $(BUILD) $(E2E)
 
-asan: ## all tests with AddressSanitizer and UBSan
+asan: ## all tests, a short chaos run too, with AddressSanitizer and UBSan
 	@$(MAKE) $(JOBS) -k MODE=asan BUILD=$(OUT)/asan programs
-	@DUEPOST_TEST_SLOW=1 $(RUN) $(OUT)/asan $(subst $(BUILD)/,$(OUT)/asan/,$(UNIT) $(INTEG) $(E2E))
+	@DUEPOST_TEST_SLOW=1 CHAOS_SECONDS=30 \
+	  $(RUN) $(OUT)/asan $(subst $(BUILD)/,$(OUT)/asan/,$(UNIT) $(INTEG) $(E2E) $(CHAOS))
 # Criterion does not start under TSan: plain programs, and normal end-to-end drivers with the TSan gateway.
-tsan: $(E2E) ## race tests, and the end-to-end tests on a gateway with ThreadSanitizer
+tsan: $(E2E) $(CHAOS) ## race tests; the end-to-end tests and a short chaos run on a gateway with ThreadSanitizer
 	@$(MAKE) $(JOBS) -k MODE=tsan BUILD=$(OUT)/tsan all tsan-programs
-	@DUEPOST_BIN=$(abspath $(OUT)/tsan/duepost) DUEPOST_TEST_SLOW=1 \
-	  $(RUN) $(OUT)/tsan $(subst $(BUILD)/,$(OUT)/tsan/,$(TSAN)) $(E2E)
+	@DUEPOST_BIN=$(abspath $(OUT)/tsan/duepost) DUEPOST_TEST_SLOW=1 CHAOS_SECONDS=30 \
+	  $(RUN) $(OUT)/tsan $(subst $(BUILD)/,$(OUT)/tsan/,$(TSAN)) $(E2E) $(CHAOS)
 tsan-programs: $(TSAN)
 fuzz: ## fuzz each input edge: its corpus, then FUZZ_SECONDS (30)
 	@$(MAKE) $(JOBS) -k MODE=fuzz BUILD=$(OUT)/fuzz CC=$(CLANG) fuzz-programs
