@@ -56,7 +56,7 @@ DEPS     := sh tests/support/deps.sh
 RUN      := sh tests/support/run_tests.sh
 # Use all cores unless -j was given.
 JOBS      = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
-GATES    := lint format-check tidy openapi clang asan tsan fuzz cov chaos-short
+GATES    := lint format-check tidy openapi api clang asan tsan fuzz cov chaos-short
 FUZZ_SECONDS ?= 30
 
 # V=1 shows the commands.
@@ -64,8 +64,8 @@ Q         = $(if $(filter 1,$(V)),,@)
 say       = @echo "  $(1)  $(2)"
 
 .PHONY: all help libs deps deps-build deps-gates run programs unit integration e2e test \
-        asan tsan tsan-programs fuzz fuzz-programs cov chaos chaos-short bench lint format format-check tidy tidy-files openapi clang check \
-        print-gates install clean
+        asan tsan tsan-programs fuzz fuzz-programs cov chaos chaos-short bench lint format format-check tidy tidy-files \
+        openapi api clang check print-gates install clean
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -190,6 +190,8 @@ $(BUILD)/%.tidy: %.c .clang-tidy $(HEADERS)
 	@touch $@
 openapi: ## lint api/openapi.yaml
 	@sh tests/lint/openapi.sh $(OUT)/openapi
+api: $(PROG) ## property-based tests of the API against api/openapi.yaml
+	@sh tests/api/run.sh $(PROG) $(OUT)/schemathesis
 clang: ## build everything with clang, warnings as errors
 	@$(MAKE) $(JOBS) -k BUILD=$(OUT)/clang CC=$(CLANG) WERROR=-Werror programs
 

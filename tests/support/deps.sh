@@ -10,7 +10,7 @@ redis-server,valkey-redis-compat:redis-server curl:curl ca-certificates:'
 test='libcriterion-dev:criterion libyaml-dev:yaml-0.1'
 bench='wrk:wrk redis-tools,valkey-redis-compat:redis-benchmark'
 gates='clang:clang libclang-rt-dev: clang-tidy:clang-tidy clang-format:clang-format lua-check:luacheck
-shellcheck:shellcheck npm:npm'
+shellcheck:shellcheck npm:npm python3-venv:'
 
 installed=" $(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 2>/dev/null | sed -n 's/^ii *//p' | tr '\n' ' ') "
 
