@@ -9,6 +9,7 @@
  * behind an unknown flag. */
 #include "conf/config.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "conf/loader_priv.h"
 #include "conf/option_priv.h"
 #include "conf/value_priv.h"
@@ -20,6 +21,23 @@
 #define NAME_MAX_SHOWN 64
 #define FAULT_SIZE 2048
 
+/* What came from outside may be cut inside a character, or be no text at all; a fault is one line of UTF-8. */
+static void put_clean(struct buf *out, const char *s)
+{
+    for (size_t n = strlen(s), used = 0; n > 0; s += used, n -= used) {
+        unsigned char c = (unsigned char)s[0];
+
+        for (used = 1; used < 4 && used < n && !parse_is_utf8(s, used);)
+            used++;
+        if (parse_is_utf8(s, used) && c >= ' ' && c != 0x7f) {
+            buf_append(out, s, used);
+        } else {
+            buf_putc(out, '?');
+            used = 1;
+        }
+    }
+}
+
 void loader_fault(struct loader *l, const char *where, const char *fmt, ...)
 {
     char text[FAULT_SIZE];
@@ -28,9 +46,9 @@ void loader_fault(struct loader *l, const char *where, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    buf_puts(l->faults, where);
+    put_clean(l->faults, where);
     buf_puts(l->faults, ": ");
-    buf_puts(l->faults, text);
+    put_clean(l->faults, text);
     buf_putc(l->faults, '\n');
 }
 

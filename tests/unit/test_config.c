@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/parse.h"
 #include "../support/config_fixture.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -198,4 +199,20 @@ Test(config, members_of_the_wrong_type_are_faults)
         (void)snprintf(line, sizeof(line), "%s: %s\n", file, rows[i].reason);
         config_fixture_expect_faults(WORDS("--config", file), NO_WORDS, line);
     }
+}
+
+Test(config, a_fault_is_one_line_of_utf8_whatever_was_given)
+{
+    char network[600];
+
+    memset(network, 'h', sizeof(network));
+    network[sizeof(network) - 1] = '\0';
+    for (size_t cut = 40; cut < 80; cut++) {
+        memcpy(network + cut, "\xd4\x8e", 2);
+        cr_expect_neq(config_fixture_load(WORDS("--allow-net", network), NO_WORDS), ERR_OK);
+        cr_expect(parse_is_utf8(config_fixture_faults.data, config_fixture_faults.len), "cut at %zu", cut);
+        memset(network, 'h', cut + 2);
+    }
+    config_fixture_expect_faults(WORDS("--a\nb", "1"), WORDS("DUEPOST_\xff\x1b=x"),
+                                 "--a?b: there is no such flag\nDUEPOST_?\?: there is no such setting\n");
 }
