@@ -293,7 +293,8 @@ Test(edge, endless_bodies_take_no_memory_beyond_the_limit)
         wire_hang_up(&wires[i]);
     }
     long growth_kib = gateway_kib("Private_Dirty:") - before_kib;
-    cr_expect_lt(growth_kib, CLIENTS * LIMIT_BYTES / 1024, "%ld KiB more", growth_kib);
+    if (wait_scaled_ms(1) == 1) /* a sanitizer's allocator keeps what was freed */
+        cr_expect_lt(growth_kib, CLIENTS * LIMIT_BYTES / 1024, "%ld KiB more", growth_kib);
     free(piece);
     cr_expect_eq(created(), 0);
     cr_expect_eq(client_get(w->api, "/readyz")->status, 200);
