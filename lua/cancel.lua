@@ -4,7 +4,7 @@
 -- Returns: for each task {state found, record when it is under way else nil}; state -1 when there is no such task.
 -- Cost: O(log N) a task. Idempotent.
 --
--- The entry of a ready task stays in the Stream; its claim finds the generation changed and drops it.
+-- The entry of a ready task leaves the Stream at once. A worker that has read it finds the generation changed.
 local now = clock()
 
 local function leave_lane(h, id)
@@ -13,8 +13,18 @@ local function leave_lane(h, id)
     if redis.call('EXISTS', lane) == 0 then redis.call('ZREM', LANES, h.queue) end
 end
 
+local function leave_stream(h, id)
+    local entry = string.match(redis.call('HGET', FLIGHT, id) or '', '^%S+')
+    if entry then
+        redis.call('XACK', READY_STREAM, GROUP, entry)
+        redis.call('XDEL', READY_STREAM, entry)
+        redis.call('HDEL', FLIGHT, id)
+    end
+    add(out, h.queue, -1)
+end
+
 local function cancel(h, id)
-    if h.state == SCHEDULED then leave_lane(h, id) else add(out, h.queue, -1) end
+    if h.state == SCHEDULED then leave_lane(h, id) else leave_stream(h, id) end
     h.state = CANCELLED
     h.generation = h.generation + 1
     write_head(h, now)

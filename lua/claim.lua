@@ -1,16 +1,25 @@
 -- Take tasks that were just read from the Stream: ready -> delivering.
 -- KEYS:    as in common.lua, then one record key an entry
--- ARGV:    base, then for each entry: entry id, generation
+-- ARGV:    base, 1 when the caller may have claimed these before and not heard the answer (else 0), then for each
+--          entry: entry id, generation
 -- Returns: Redis TIME in us, then for each entry its record, or nil when the task is gone, was cancelled or went back
 --          to its lane since; such an entry is dropped.
--- Cost: constant an entry. Idempotent: an entry that is claimed already gives its record again.
+-- Cost: constant an entry. Idempotent: an entry that the caller claimed before gives its record again.
+--
+-- An entry can be read twice when the group was made again, or given to another consumer by hand. Whoever claimed it
+-- first delivers; to others it gives nil and stays where it is, and should the first be dead it is taken back like any
+-- entry of a silent worker.
 local _, now_us = clock()
 local reply, stale = {now_us}, {}
-local arg = 2
+local is_repeat = ARGV[2] == '1'
+local arg = 3
 for i = FIRST + 1, #KEYS do
     local entry, generation = ARGV[arg], tonumber(ARGV[arg + 1])
     local h = read_head(KEYS[i])
-    if h and h.generation == generation and (h.state == READY or h.state == DELIVERING) then
+    local is_current = h and h.generation == generation
+    if is_current and h.state == DELIVERING and not is_repeat then
+        reply[#reply + 1] = false
+    elseif is_current and (h.state == READY or h.state == DELIVERING) then
         if h.state == READY then
             local state = string.char(FORMAT + DELIVERING)
             redis.call('SETRANGE', KEYS[i], 0, state)
@@ -19,6 +28,7 @@ for i = FIRST + 1, #KEYS do
         end
         reply[#reply + 1] = h.whole or redis.call('GET', KEYS[i])
     else
+        if not h then forget(string.sub(KEYS[i], #base + 1), entry, is_repeat) end
         stale[#stale + 1] = entry
         reply[#reply + 1] = false
     end

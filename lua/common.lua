@@ -15,6 +15,8 @@
 --   <base>:dead:QUEUE  ZSet  id -> finished_at: the dead of one queue
 --   <base>:k:DIGEST    digest of a request and the id of the task it made, for 24 h: an Idempotency-Key, by its digest
 --   <base>:workers     Hash  gateway -> "claim_idle_ms heartbeat_ms"
+--   <base>:flight      Hash  id -> "ENTRY QUEUE": where each task in the Stream is, ready or delivering; and the field
+--                      ":", which is no task
 --
 -- A record is one string, small because there may be millions: a head of fixed size that scripts rewrite in place, the
 -- history of attempts (empty before the first, else the time `when` in 6 bytes and what src/store/record_priv.h
@@ -27,8 +29,8 @@
 -- The containers whose names are known beforehand come as KEYS in this order; record keys follow from KEYS[FIRST + 1].
 local LANES, READY_STREAM, TOTALS, OUT, BUSY, QUEUES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local FINISHED = {[3] = KEYS[7], [4] = KEYS[8], [5] = KEYS[9], [6] = KEYS[10]}
-local WORKERS = KEYS[11]
-local FIRST = 11
+local WORKERS, FLIGHT = KEYS[11], KEYS[12]
+local FIRST = 12
 local base = ARGV[1]
 
 local GROUP = 'workers'
@@ -153,4 +155,39 @@ local function finish(h, id, now)
     if h.state == DEAD then redis.call('ZADD', base .. ':dead:' .. h.queue, now, id) end
     add(totals, STATE_COUNTER[h.state], 1)
     add(totals, 'pending', -1)
+end
+
+-- The field ":" of the flight is no task. It is too long for the compact form of small hashes, which is searched from
+-- its start, so that HSET and HDEL stay fast; and it keeps the hash when it would be empty.
+local function mark_flight()
+    redis.pcall('HSETNX', FLIGHT, ':', string.rep('.', 128))
+end
+
+-- Several tasks left the Stream.
+local function leave_flight(ids)
+    if #ids > 0 then redis.call('HDEL', FLIGHT, unpack(ids)) end
+end
+
+-- Take a task that was lost in the Stream back to its lane, due now; or to its end when a cancel was asked for. Nobody
+-- who holds it still can settle it.
+local function put_back(h, id, now)
+    if h.state == DELIVERING then add(busy, h.queue, -1) end
+    add(out, h.queue, -1)
+    h.generation = h.generation + 1
+    h.state = h.cancel and CANCELLED or SCHEDULED
+    write_head(h, now)
+    if h.cancel then finish(h, id, now) else schedule(h.queue, id, now) end
+end
+
+-- A task in the Stream whose record is gone (deleted by hand) leaves every count, once.
+local function forget(id, entry, is_busy)
+    local place = redis.call('HGET', FLIGHT, id)
+    local at, queue = string.match(place or '', '^(%S+) (.+)$')
+    if at ~= entry then return end
+    redis.call('HDEL', FLIGHT, id)
+    flush_level(QUEUES, {[queue] = -1})
+    add(totals, 'orphans', 1)
+    add(totals, 'pending', -1)
+    add(out, queue, -1)
+    if is_busy then add(busy, queue, -1) end
 end

@@ -9,6 +9,7 @@
 -- counted.
 local now, now_us = clock()
 local queues = {}
+local flight = {'HSET', FLIGHT}
 
 local unread = redis.call('XLEN', READY_STREAM)
 unread = unread - redis.call('XPENDING', READY_STREAM, GROUP)[1]
@@ -16,13 +17,16 @@ unread = unread - redis.call('XPENDING', READY_STREAM, GROUP)[1]
 -- Entry by entry into the Stream; returns how many went.
 local function release(queue, ids)
     local moved = 0
+    local at_queue = ' ' .. queue
     for _, id in ipairs(ids) do
         local key = base .. id
         local head = redis.call('GETRANGE', key, 0, HEAD_BYTES - 1)
         if #head == HEAD_BYTES then
             local _, _, _, generation = struct.unpack(HEAD, head)
             redis.call('SETRANGE', key, 0, string.char(FORMAT + READY))
-            redis.call('XADD', READY_STREAM, '*', 'i', id, 'g', generation)
+            local entry = redis.call('XADD', READY_STREAM, '*', 'i', id, 'g', generation)
+            flight[#flight + 1] = id
+            flight[#flight + 1] = entry .. at_queue
             moved = moved + 1
         else
             add(totals, 'orphans', 1)
@@ -56,6 +60,7 @@ if room > 0 then
     for _, queue in ipairs(lanes) do
         if moved < room then moved = moved + serve(queue, math.min(share, room - moved)) end
     end
+    if moved > 0 then redis.call(unpack(flight)) end
     flush_level(QUEUES, queues)
     flush_counters()
 end

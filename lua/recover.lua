@@ -28,51 +28,54 @@ local function claim_idle(consumer)
     return idle_of[owner]
 end
 
+local taken = {}
 local function take_back(h, id)
-    if h.state == DELIVERING then add(busy, h.queue, -1) end
-    add(out, h.queue, -1)
+    taken[#taken + 1] = id
     add(totals, 'recovered', 1)
-    h.generation = h.generation + 1
     h.takeovers = h.takeovers + 1
-    if h.cancel then
-        h.state = CANCELLED
-        write_head(h, now)
-    elseif h.takeovers >= takeovers_max then
-        h.state = DEAD
-        local attempt = string.sub(lost_attempt, 1, 1) .. struct.pack(WHEN, now) .. string.sub(lost_attempt, 8)
-        write_history(h, now, attempt, -1)
-    else
-        h.state = SCHEDULED
-        write_head(h, now)
-        schedule(h.queue, id, now)
+    if h.cancel or h.takeovers < takeovers_max then
+        put_back(h, id, now)
         return
     end
+    if h.state == DELIVERING then add(busy, h.queue, -1) end
+    add(out, h.queue, -1)
+    h.generation = h.generation + 1
+    h.state = DEAD
+    local attempt = string.sub(lost_attempt, 1, 1) .. struct.pack(WHEN, now) .. string.sub(lost_attempt, 8)
+    write_history(h, now, attempt, -1)
     finish(h, id, now)
 end
 
--- An entry of the PEL whose Stream entry is gone has nothing to take back; it is acknowledged away.
+-- An entry of the PEL whose Stream entry is gone (deleted by hand) does not say which task it was; orphans.lua finds
+-- that.
 local function recover(entry)
     local found = redis.call('XRANGE', READY_STREAM, entry, entry)[1]
     if found then
         local id, generation = found[2][2], tonumber(found[2][4])
         local h = read_head(base .. id)
-        if h and h.generation == generation and (h.state == READY or h.state == DELIVERING) then take_back(h, id) end
+        if not h then
+            forget(id, entry, true)
+        elseif h.generation == generation and (h.state == READY or h.state == DELIVERING) then
+            take_back(h, id)
+        end
     end
     redis.call('XACK', READY_STREAM, GROUP, entry)
     redis.call('XDEL', READY_STREAM, entry)
 end
 
--- Consumers of gateways that have been silent for long go, once they hold nothing.
+-- Consumers of gateways that have been silent for long go, once they hold nothing; and those of gateways that died
+-- before their first heartbeat.
 local function forget_dead_gateways()
-    local dead = {}
+    local dead, known = {}, {}
     local beats = redis.call('HGETALL', WORKERS)
     for i = 1, #beats, 2 do
         local idle, beat = string.match(beats[i + 1], '^(%d+) (%d+)$')
+        known[beats[i]] = true
         if now - beat > math.max(FORGET_MS, 10 * idle) then dead[beats[i]] = true end
     end
     for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', READY_STREAM, GROUP)) do
         local owner = string.match(consumer[2], '^(.*)/') or consumer[2]
-        if dead[owner] then
+        if dead[owner] or not known[owner] and consumer[6] > math.max(FORGET_MS, 10 * default_idle) then
             if consumer[4] == 0 then
                 redis.call('XGROUP', 'DELCONSUMER', READY_STREAM, GROUP, consumer[2])
             else
@@ -93,6 +96,7 @@ for _, p in ipairs(pending) do
     end
 end
 if cursor == '-' then forget_dead_gateways() end
+leave_flight(taken)
 schedule_done()
 flush_counters()
 return {#pending == limit and pending[limit][1] or '-', recovered}

@@ -53,19 +53,22 @@ local function settle(h, id, how, delay, keep, attempts)
     return {h.state, h.state == SCHEDULED and when or 0}
 end
 
-local reply = {}
+local reply, settled = {}, {}
 local arg = 2
 for i = FIRST + 1, #KEYS do
     local h = read_head(KEYS[i])
     local is_out = h and (h.state == DELIVERING or h.state == READY)
     if is_out and h.generation == tonumber(ARGV[arg + 2]) then
+        settled[#settled + 1] = ARGV[arg]
         reply[#reply + 1] = settle(h, ARGV[arg], ARGV[arg + 3], tonumber(ARGV[arg + 4]), tonumber(ARGV[arg + 5]),
             ARGV[arg + 6])
     else
+        if not h then forget(ARGV[arg], ARGV[arg + 1], true) end
         reply[#reply + 1] = {-1, 0}
     end
     arg = arg + 7
 end
+leave_flight(settled)
 schedule_done()
 flush_counters()
 return reply

@@ -99,6 +99,7 @@ static void put_totals(struct buf *out, const struct store_stats *s)
     put_member(out, "cancelled", s->cancelled);
     put_member(out, "expired", s->expired);
     put_member(out, "recovered", s->recovered);
+    put_member(out, "orphans", s->orphans);
 }
 
 static void put_redis(struct buf *out, const struct store_stats *s)

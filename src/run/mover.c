@@ -15,6 +15,7 @@
  *   silent for PEEK_MS      peek: one plain command, so a lost wake-up costs lateness only
  *   claim-idle / 3          recover: heartbeat, and the tasks of dead workers
  *   something finished      sweep
+ *   10 s                    patrol: tasks that have lost their place
  *
  * Sleeping is on the local monotonic clock; what is due is decided by Redis TIME in the script. `offset_us` relates the
  * two and is taken from every move. A sleep that ends too early just asks again, so nothing is ever sent early. */
@@ -39,7 +40,7 @@ struct mover {
     atomic_llong offset_us; /* Redis time minus our monotonic time */
     bool has_offset;
     int64_t next_move_us; /* monotonic */
-    int64_t next_peek_us, next_recover_us, next_sweep_us;
+    int64_t next_peek_us, next_recover_us, next_sweep_us, next_patrol_us;
     int64_t recover_from_us; /* before this, others' silence may have been Redis's */
     int64_t rate_us, rate_count, rate_per_s;
     atomic_llong wake_ms;        /* earliest due time reported by other threads; NEVER: none */
@@ -152,6 +153,16 @@ static void on_swept(void *ctx, bool ok, int64_t removed, int64_t next_ms)
     m->next_sweep_us = clock_mono_us() + wait_ms * 1000;
 }
 
+static void on_patrolled(void *ctx, bool ok, int64_t repaired, int64_t next_ms)
+{
+    struct mover *m = ctx;
+    int64_t now = clock_mono_us();
+
+    if (ok && repaired > 0)
+        wait_until(m, now);
+    m->next_patrol_us = now + us(ok ? next_ms : RETRY_MS);
+}
+
 static void on_wake(void *ctx, int64_t due_at_ms)
 {
     note_due(ctx, due_at_ms);
@@ -164,7 +175,7 @@ static void on_up(void *ctx)
 
     wait_until(m, now);
     m->next_recover_us = m->next_sweep_us = now;
-    m->recover_from_us = now + m->opts.redis->claim_idle_ms * 1000;
+    m->recover_from_us = m->next_patrol_us = now + us(m->opts.redis->claim_idle_ms);
 }
 
 /* ------------------------------------------------------------------- tick */
@@ -210,6 +221,8 @@ static void ask(struct mover *m)
         lanes_recover(m->lanes, now < m->recover_from_us);
     else if (now >= m->next_sweep_us)
         lanes_sweep(m->lanes);
+    else if (now >= m->next_patrol_us)
+        lanes_patrol(m->lanes);
     else if (now >= m->next_peek_us)
         lanes_peek(m->lanes);
 }
@@ -219,6 +232,7 @@ static int64_t wait_us(struct mover *m, int64_t tick_ms)
     int64_t next = lesser(lesser(m->next_move_us, m->next_peek_us), lesser(m->next_recover_us, m->next_sweep_us));
     int64_t now = clock_mono_us();
 
+    next = lesser(next, m->next_patrol_us);
     if (!lanes_is_up(m->lanes) || lanes_is_busy(m->lanes))
         return tick_ms * 1000;
     return lesser(tick_ms * 1000, next > now ? next - now : 0);
@@ -260,6 +274,7 @@ enum err mover_begin(struct mover *m)
                                      .on_peeked = on_peeked,
                                      .on_recovered = on_recovered,
                                      .on_swept = on_swept,
+                                     .on_patrolled = on_patrolled,
                                      .on_wake = on_wake,
                                      .on_up = on_up,
                                      .ctx = m};

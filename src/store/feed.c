@@ -37,6 +37,7 @@ struct claim {
     struct feed *feed;
     struct claim *next;
     bool is_sent;
+    bool may_be_claimed; /* by us: it was sent before and its answer lost, or came from a list of our own */
     int64_t sent_mono_ms;
     int count;
     struct entry entries[];
@@ -145,6 +146,7 @@ static void send_claim(struct feed *f, struct claim *c)
     for (int i = 0; i < c->count; i++)
         call_add_record_key(&f->call, &f->keys, c->entries[i].task_id);
     call_begin_args(&f->call, &f->keys);
+    call_add_str(&f->call, c->may_be_claimed ? "1" : "0");
     for (int i = 0; i < c->count; i++) {
         call_add_str(&f->call, c->entries[i].lease.entry_id);
         call_add_int(&f->call, c->entries[i].lease.generation);
@@ -152,6 +154,7 @@ static void send_claim(struct feed *f, struct claim *c)
     call_seal(&f->call);
     c->sent_mono_ms = clock_mono_ms();
     c->is_sent = conn_send(f->conn, &f->call, ANSWER_MS, on_claimed, c);
+    c->may_be_claimed = c->may_be_claimed || c->is_sent;
 }
 
 static void send_claims(struct feed *f)
@@ -199,18 +202,19 @@ static bool is_in_claims(const struct feed *f, const char *entry_id)
     return false;
 }
 
-static void take_entries(struct feed *f, const redisReply *list, bool only_unknown)
+static void take_entries(struct feed *f, const redisReply *list, bool are_own)
 {
     struct claim *c = xcalloc(1, sizeof *c + list->elements * sizeof(struct entry));
 
     c->feed = f;
+    c->may_be_claimed = are_own;
     for (size_t i = 0; i < list->elements; i++) {
         struct entry *e = &c->entries[c->count];
         if (!read_entry(list->element[i], e)) {
             LOG_WARN("stream.odd_entry", "consumer=%s", f->opts.consumer);
             continue;
         }
-        if (only_unknown && (is_in_claims(f, e->lease.entry_id) || f->opts.has_entry(f->opts.ctx, e->lease.entry_id)))
+        if (are_own && (is_in_claims(f, e->lease.entry_id) || f->opts.has_entry(f->opts.ctx, e->lease.entry_id)))
             free(e->task_id);
         else
             c->count++;

@@ -19,7 +19,7 @@ void keys_init(struct keys *k, const char *prefix, int partition)
 {
     static const char *const NAMES[KEYS_FIXED] = {":lanes",     ":ready",   ":totals",    ":out",
                                                   ":busy",      ":queues",  ":delivered", ":dead",
-                                                  ":cancelled", ":expired", ":workers"};
+                                                  ":cancelled", ":expired", ":workers",   ":flight"};
     char tag[16];
 
     (void)snprintf(tag, sizeof tag, "{%d}", partition);

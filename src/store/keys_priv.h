@@ -5,7 +5,7 @@
 
 /* Every key name is built here and nowhere else; lua/common.lua says what each holds. */
 
-#define KEYS_FIXED 11 /* containers that every script gets as KEYS, in the order of lua/common.lua */
+#define KEYS_FIXED 12 /* containers that every script gets as KEYS, in the order of lua/common.lua */
 
 struct keys {
     char *base; /* "duepost{0}": prefix and hash tag of the partition; a record's key is base + id */

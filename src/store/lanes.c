@@ -1,9 +1,11 @@
 #include "store/lanes.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/conn_priv.h"
+#include "store/patrol_priv.h"
 #include "store/record_priv.h"
 #include "store/reply_priv.h"
 
@@ -17,6 +19,7 @@
 
 #define REPLY_TIMEOUT_MS 1000
 #define ENTRIES_PER_CALL 100
+#define KEYS_PER_STEP 250
 
 struct lanes {
     struct lanes_opts opts;
@@ -26,6 +29,7 @@ struct lanes {
     struct call call;
     bool is_busy;
     char cursor[48]; /* where recovery goes on: an entry id, or "-" */
+    struct patrol patrol;
     struct buf lost; /* the encoded attempt of a task whose workers were lost; recover.lua fills in its time */
 };
 
@@ -142,6 +146,48 @@ void lanes_sweep(struct lanes *l)
     send(l, on_swept);
 }
 
+static void report_patrol(const struct patrol *p, int64_t repaired, bool begins_walk)
+{
+    const int newest = PATROL_SAMPLES - 1;
+
+    if (repaired > 0)
+        LOG_WARN("task.orphans", "repaired=%lld", (long long)repaired);
+    if (begins_walk)
+        LOG_WARN("store.mismatch", "pending=%lld records=%lld action=\"looking through all records\"",
+                 (long long)p->pending, (long long)p->records);
+    if (p->is_growing)
+        LOG_WARN("work.growing", "delivering=%lld delivering_before=%lld overdue=%lld overdue_before=%lld",
+                 (long long)p->delivering[newest], (long long)p->delivering[0], (long long)p->overdue[newest],
+                 (long long)p->overdue[0]);
+}
+
+static void on_patrolled(void *ctx, const redisReply *reply)
+{
+    struct lanes *l = ctx;
+    bool was_walking = l->patrol.is_walking;
+    int64_t repaired = 0;
+    bool ok = is_fine(l, reply) && patrol_read(&l->patrol, reply, clock_mono_ms(), &repaired) == ERR_OK;
+
+    if (ok)
+        report_patrol(&l->patrol, repaired, l->patrol.is_walking && !was_walking);
+    l->opts.on_patrolled(l->opts.ctx, ok, repaired, l->patrol.wait_ms);
+}
+
+void lanes_patrol(struct lanes *l)
+{
+    const struct patrol *p = &l->patrol;
+
+    call_begin_script(&l->call, conn_sha(l->calls, p->is_walking ? SCRIPT_MEND : SCRIPT_ORPHANS), &l->keys);
+    call_begin_args(&l->call, &l->keys);
+    if (!p->is_walking)
+        call_add_int(&l->call, l->opts.redis->claim_idle_ms);
+    call_add_str(&l->call, p->cursor);
+    call_add_int(&l->call, KEYS_PER_STEP);
+    if (!p->is_walking)
+        call_add_str(&l->call, p->was_walked ? "1" : "0");
+    send(l, on_patrolled);
+}
+
 static void on_up(void *ctx)
 {
     struct lanes *l = ctx;
@@ -177,6 +223,7 @@ enum err lanes_create(const struct lanes_opts *opts, struct lanes **out)
     keys_init(&l->keys, opts->redis->prefix, 0);
     call_init(&l->call);
     encode_lost(&l->lost);
+    patrol_init(&l->patrol);
     strncpy(l->cursor, "-", sizeof l->cursor - 1);
     conn.name = "mover";
     conn.on_up = on_up;

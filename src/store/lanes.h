@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /* The mover's port: moves what is due from the lanes to the Stream, hears of tasks scheduled by other gateways, takes
- * back what dead workers held and removes finished tasks whose retention has passed. On connections of its own, so that
- * a busy store delays nothing that is due. One call at a time. Threads: the loop's. */
+ * back what dead workers held, removes finished tasks whose retention has passed and repairs what has lost its place.
+ * On connections of its own, so that a busy store delays nothing that is due. One call at a time. Threads: the loop's.
+ */
 
 struct lanes;
 
@@ -30,6 +31,7 @@ struct lanes_opts {
     void (*on_peeked)(void *ctx, bool ok, int64_t due_at_ms); /* -1: nothing is scheduled */
     void (*on_recovered)(void *ctx, bool ok, int64_t count, bool is_more);
     void (*on_swept)(void *ctx, bool ok, int64_t removed, int64_t next_ms); /* -1: nothing is kept */
+    void (*on_patrolled)(void *ctx, bool ok, int64_t repaired, int64_t next_ms);
     /* Another gateway (or this one) scheduled something earlier than all before. */
     void (*on_wake)(void *ctx, int64_t due_at_ms);
     void (*on_up)(void *ctx); /* the connection was made, or made again */
@@ -55,5 +57,8 @@ void lanes_recover(struct lanes *l, bool heartbeat_only);
 
 /* Remove finished tasks that are over their retention or over max-finished. */
 void lanes_sweep(struct lanes *l);
+
+/* Look for tasks that have lost their place, one step further, and put them back. Says when the next step is due. */
+void lanes_patrol(struct lanes *l);
 
 #endif

@@ -13,7 +13,8 @@
 static const char *const NAMES[SCRIPT_COUNT] = {
     [SCRIPT_SETUP] = "setup",   [SCRIPT_CREATE] = "create", [SCRIPT_MOVE] = "move",   [SCRIPT_CLAIM] = "claim",
     [SCRIPT_SETTLE] = "settle", [SCRIPT_CANCEL] = "cancel", [SCRIPT_RENEW] = "renew", [SCRIPT_RECOVER] = "recover",
-    [SCRIPT_SWEEP] = "sweep",   [SCRIPT_STATS] = "stats",   [SCRIPT_PROBE] = "probe",
+    [SCRIPT_SWEEP] = "sweep",   [SCRIPT_STATS] = "stats",   [SCRIPT_PROBE] = "probe", [SCRIPT_ORPHANS] = "orphans",
+    [SCRIPT_MEND] = "mend",
 };
 
 const char *script_text(enum script s, size_t *bytes)

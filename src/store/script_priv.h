@@ -21,6 +21,8 @@ enum script {
     SCRIPT_SWEEP,
     SCRIPT_STATS,
     SCRIPT_PROBE,
+    SCRIPT_ORPHANS,
+    SCRIPT_MEND,
     SCRIPT_COUNT
 };
 

@@ -60,9 +60,25 @@ LUA_TEST(lua_claim, a_repeat_gives_the_record_again_and_counts_nothing)
     struct lua_entry e = read_one("a", "mail");
 
     cr_assert_eq(lua_claim(lua, &e, 1), 1);
-    cr_expect_eq(lua_claim(lua, &e, 1), 1);
+    cr_expect_eq(lua_claim_again(lua, &e, 1), 1);
     cr_expect_eq(lua_counter(lua, "busy", "mail"), 1);
     cr_expect_eq(pending(), 1);
+}
+
+/* As when the group was made again at 0 while a task was under way. */
+LUA_TEST(lua_claim, an_entry_that_is_read_twice_is_given_to_the_first_reader_only)
+{
+    struct lua_entry e = lua_start(lua, "a", "mail", "g/1"), again;
+
+    redis_fixture_run(lua_redis(lua), "XGROUP DESTROY %s %s", lua_keys(lua)->ready, KEYS_GROUP);
+    redis_fixture_run(lua_redis(lua), "XGROUP CREATE %s %s 0", lua_keys(lua)->ready, KEYS_GROUP);
+    cr_assert_eq(lua_read(lua, "h/1", &again, 1), 1);
+    cr_assert_str_eq(again.lease.entry_id, e.lease.entry_id);
+    cr_expect_eq(lua_claim(lua, &again, 1), 0);
+    cr_expect_eq(stream_length(), 1, "should the first one be dead, recovery finds it");
+    cr_expect_eq(pending(), 1);
+    cr_expect_eq(lua_settle(lua, &e, 'd', 0), TASK_DELIVERED);
+    cr_expect_eq(stream_length(), 0);
 }
 
 LUA_TEST(lua_claim, a_cancelled_task_is_dropped_with_its_entry)
@@ -76,8 +92,7 @@ LUA_TEST(lua_claim, a_cancelled_task_is_dropped_with_its_entry)
     cr_expect_eq(pending(), 0);
 }
 
-/* The counters of a queue cannot be right then, so this is a plain test. */
-Test(lua_claim, a_task_without_a_record_is_dropped_with_its_entry)
+LUA_TEST(lua_claim, a_task_without_a_record_is_dropped_with_its_entry_and_leaves_every_count)
 {
     struct lua_entry e = read_one("a", "mail");
 
@@ -85,6 +100,9 @@ Test(lua_claim, a_task_without_a_record_is_dropped_with_its_entry)
     cr_expect_eq(lua_claim(lua, &e, 1), 0);
     cr_expect_eq(stream_length(), 0);
     cr_expect_eq(pending(), 0);
+    cr_expect_eq(lua_counter(lua, "totals", "orphans"), 1);
+    cr_expect_eq(lua_claim(lua, &e, 1), 0);
+    cr_expect_eq(lua_counter(lua, "totals", "orphans"), 1);
 }
 
 LUA_TEST(lua_claim, the_entry_of_an_earlier_generation_is_dropped_and_the_newer_one_kept)
@@ -116,7 +134,7 @@ LUA_TEST(lua_claim, a_task_under_way_with_a_cancel_mark_is_given_to_its_owner_ag
     struct lua_entry e = lua_start(lua, "a", "mail", "g/1");
 
     cr_assert_eq(lua_cancel(lua, "a"), TASK_DELIVERING);
-    cr_expect_eq(lua_claim(lua, &e, 1), 1);
+    cr_expect_eq(lua_claim_again(lua, &e, 1), 1);
 }
 
 LUA_TEST(lua_claim, one_call_takes_good_and_stale_ones_of_several_queues)

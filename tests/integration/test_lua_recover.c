@@ -312,3 +312,19 @@ LUA_TEST(lua_recover, the_entry_of_a_consumer_is_never_lost_with_it)
     cr_expect(has_heartbeat("dead"), "it is looked at again");
     cr_expect_eq(lua_state(lua, "b"), TASK_DELIVERING);
 }
+
+LUA_TEST(lua_recover, a_thousand_restarts_leave_no_consumers)
+{
+    char name[48];
+
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(name, sizeof(name), "gone-%d", i);
+        redis_fixture_run(lua_redis(lua), "HSET %s:workers %s %s", lua_keys(lua)->base, name, "15000 1");
+        redis_fixture_run(lua_redis(lua), "XGROUP CREATECONSUMER %s %s %s/0", lua_keys(lua)->ready, KEYS_GROUP, name);
+    }
+    lua_recover(lua, "h", IDLE_MS);
+    redisReply *r = redis_fixture_command(lua_redis(lua), "XINFO CONSUMERS %s %s", lua_keys(lua)->ready, KEYS_GROUP);
+    cr_expect_eq(r->elements, 0);
+    freeReplyObject(r);
+    cr_expect_eq(redis_fixture_integer(lua_redis(lua), "HLEN %s:workers", lua_keys(lua)->base), 1);
+}

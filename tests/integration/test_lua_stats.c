@@ -315,7 +315,7 @@ LUA_TEST(lua_setup, setting_up_again_keeps_what_is_there)
     char *found = set_up_again("a layout");
 
     cr_expect_str_eq(found, "a layout");
-    cr_expect_eq(lua_claim(lua, &e, 1), 1, "the group and its list are still there");
+    cr_expect_eq(lua_claim_again(lua, &e, 1), 1, "the group and its list are still there");
     free(found);
 }
 

@@ -30,7 +30,7 @@ struct model_task {
     char id[24];
     int queue;
     int state; /* -1: no record */
-    bool is_due;
+    bool is_due, was_due_at_first;
     bool has_cancel;
     unsigned generation;
     int attempts, takeovers;
@@ -130,7 +130,7 @@ static void step_create(void)
         cr_assert_eq(r->element[1]->type, REDIS_REPLY_INTEGER, "%s was not created", t->id);
         t->queue = queue;
         t->state = TASK_SCHEDULED;
-        t->is_due = is_due;
+        t->is_due = t->was_due_at_first = is_due;
         t->has_cancel = false;
         t->attempts = t->takeovers = 0;
         set_first_generation(t);
@@ -216,10 +216,12 @@ static void step_claim(void)
 
     if (!l)
         return;
-    cr_assert_eq(lua_claim(m.lua, &l->entry, 1), is_current(l) ? 1 : 0, "the claim of %s", l->task->id);
-    if (is_current(l))
+    bool is_first = below(2) == 0, is_ours = is_current(l) && (!is_first || l->task->state == TASK_READY);
+    size_t got = is_first ? lua_claim(m.lua, &l->entry, 1) : lua_claim_again(m.lua, &l->entry, 1);
+    cr_assert_eq(got, is_ours ? 1 : 0, "the claim of %s", l->task->id);
+    if (is_ours)
         l->task->state = TASK_DELIVERING;
-    else
+    else if (!is_current(l))
         l->phase = PHASE_OLD;
 }
 
@@ -271,23 +273,34 @@ static void step_cancel(void)
         t->has_cancel = true;
     if (t->state != TASK_SCHEDULED && t->state != TASK_READY)
         return;
+    for (size_t i = 0; i < m.lease_count && t->state == TASK_READY; i++) {
+        struct model_lease *l = &m.leases[i];
+        if (l->task != t || !is_current(l) || l->phase > PHASE_HELD)
+            continue;
+        l->phase = l->phase == PHASE_HELD ? PHASE_OLD : PHASE_FORGOTTEN;
+    }
     t->generation = (t->generation + 1) % 65536;
     finish(t, TASK_CANCELLED);
 }
 
-static void take_back(struct model_task *t)
+static void put_back(struct model_task *t)
 {
     t->generation = (t->generation + 1) % 65536;
-    t->takeovers++;
-    m.totals.recovered++;
     if (t->has_cancel) {
         finish(t, TASK_CANCELLED);
-    } else if (t->takeovers >= TASK_TAKEOVERS_MAX) {
-        finish(t, TASK_DEAD);
     } else {
         t->state = TASK_SCHEDULED;
         t->is_due = true;
     }
+}
+
+static void take_back(struct model_task *t)
+{
+    t->takeovers++;
+    m.totals.recovered++;
+    put_back(t);
+    if (t->state == TASK_SCHEDULED && t->takeovers >= TASK_TAKEOVERS_MAX)
+        finish(t, TASK_DEAD);
 }
 
 /* One consumer was silent for too long. */
@@ -307,6 +320,36 @@ static void step_recover(void)
             take_back(l->task);
     }
     cr_assert_eq(lua_recover(m.lua, "survivor", LIFE_MS), held);
+}
+
+/* Somebody deletes keys by hand, and the sweeps put right what that breaks. */
+static void step_vandal(void)
+{
+    static const char *const victims[] = {"ready", "flight", "lanes", "q:mail", "q:sms", "delivered", "cancelled"};
+    const char *victim = victims[below(sizeof(victims) / sizeof(*victims))];
+    bool is_stream = strcmp(victim, "ready") == 0;
+
+    redis_fixture_run(lua_redis(m.lua), "DEL %s:%s", lua_keys(m.lua)->base, victim);
+    if (is_stream)
+        redis_fixture_run(lua_redis(m.lua), "XGROUP CREATE %s %s 0 MKSTREAM", lua_keys(m.lua)->ready, KEYS_GROUP);
+    lua_orphans(m.lua, 0, false);
+    lua_mend(m.lua, 3);
+    for (size_t i = 0; is_stream && i < m.lease_count; i++) {
+        struct model_lease *l = &m.leases[i];
+        if (l->phase > PHASE_HELD)
+            continue;
+        if (is_current(l))
+            put_back(l->task);
+        l->phase = l->phase == PHASE_HELD ? PHASE_OLD : PHASE_FORGOTTEN;
+    }
+    /* How long a task that was given back before its first attempt was to wait is known to its lane alone. */
+    for (int i = 0; i < TASKS && strncmp(victim, "q:", 2) == 0; i++) {
+        struct model_task *t = &m.tasks[i];
+        if (t->state == TASK_SCHEDULED && t->attempts == 0 && strcmp(queues[t->queue], victim + 2) == 0)
+            t->is_due = t->was_due_at_first;
+    }
+    m.totals.orphans = (int)lua_counter(m.lua, "totals", "orphans");
+    cr_assert_eq(lua_orphans(m.lua, 0, false).pending, 0, "after %s was deleted", victim);
 }
 
 static void step_renew(void)
@@ -404,7 +447,7 @@ static void check(void)
 static void (*const steps[])(void) = {
     step_create, step_create, step_create, step_move,  step_move,   step_read,    step_read,
     step_claim,  step_claim,  step_claim,  step_claim, step_settle, step_settle,  step_settle,
-    step_cancel, step_renew,  step_sweep,  step_sweep, step_create, step_recover,
+    step_cancel, step_renew,  step_sweep,  step_sweep, step_create, step_recover, step_vandal,
 };
 
 static void run_seed(uint64_t seed)

@@ -21,7 +21,7 @@ static struct lanes *lanes;
 static int answers, ups, wakes;
 static bool was_ok, is_more;
 static struct lanes_moved moved;
-static int64_t due_ms, recovered, removed, next_ms, woken_for_ms;
+static int64_t due_ms, recovered, removed, repaired, next_ms, woken_for_ms;
 
 static void on_moved(void *ctx, bool ok, const struct lanes_moved *m)
 {
@@ -54,6 +54,15 @@ static void on_swept(void *ctx, bool ok, int64_t n, int64_t next)
     answers++;
     was_ok = ok;
     removed = n;
+    next_ms = next;
+}
+
+static void on_patrolled(void *ctx, bool ok, int64_t n, int64_t next)
+{
+    (void)ctx;
+    answers++;
+    was_ok = ok;
+    repaired = n;
     next_ms = next;
 }
 
@@ -98,6 +107,7 @@ static void set_up(void)
                                  .on_peeked = on_peeked,
                                  .on_recovered = on_recovered,
                                  .on_swept = on_swept,
+                                 .on_patrolled = on_patrolled,
                                  .on_wake = on_wake,
                                  .on_up = on_up};
     struct lanes_opts with_loop = o;
@@ -321,4 +331,49 @@ Test(store_lanes, a_lost_subscription_is_made_again)
     TURN_UNTIL(listeners() == 1, ANSWER_MS);
     lua_add(lua, "a", "+60000", "mail");
     TURN_UNTIL(wakes == 1, ANSWER_MS);
+}
+
+/* ----------------------------------------------------------------------- patrol */
+
+/* Steps until a round ends. */
+static int64_t patrol_round(void)
+{
+    int64_t sum = 0;
+
+    do {
+        lanes_patrol(lanes);
+        await_answer();
+        cr_assert(was_ok);
+        sum += repaired;
+    } while (next_ms < 1000);
+    return sum;
+}
+
+Test(store_lanes, a_patrol_puts_back_what_has_lost_its_entry)
+{
+    lua_start(lua, "a", "mail", "dead/1");
+    redis_fixture_run(redis, "XGROUP DELCONSUMER %s %s dead/1", lua_keys(lua)->ready, KEYS_GROUP);
+    cr_expect_eq(patrol_round(), 0, "it is younger than claim-idle");
+    opts.claim_idle_ms = 0;
+    cr_expect_eq(patrol_round(), 1);
+    cr_expect_eq(lua_state(lua, "a"), TASK_SCHEDULED);
+    lua_check(lua);
+}
+
+Test(store_lanes, a_patrol_that_counts_a_difference_twice_goes_through_all_records)
+{
+    lua_add(lua, "a", "+60000", "mail");
+    redis_fixture_run(redis, "DEL %s:q:mail", lua_keys(lua)->base);
+    cr_expect_eq(patrol_round(), 0, "counted once");
+    cr_expect_eq(patrol_round(), 1);
+    cr_expect_eq(patrol_round(), 0);
+    lua_check(lua);
+}
+
+Test(store_lanes, a_patrol_of_a_redis_that_is_away_says_so)
+{
+    redis_fixture_kill(redis);
+    TURN_UNTIL(!lanes_is_up(lanes), ANSWER_MS);
+    lanes_patrol(lanes);
+    cr_expect_not(was_ok);
 }

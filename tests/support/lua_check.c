@@ -107,8 +107,8 @@ static void read_container(struct world *w, const char *key, const char *name)
                     {":dead", TASK_DEAD},
                     {":cancelled", TASK_CANCELLED},
                     {":expired", TASK_EXPIRED}};
-    static const char *const others[] = {":lanes",  ":ready",   ":totals", ":out",  ":busy",
-                                         ":queues", ":workers", ":meta",   ":probe"};
+    static const char *const others[] = {":lanes",  ":ready",   ":totals", ":out",   ":busy",
+                                         ":queues", ":workers", ":meta",   ":probe", ":flight"};
 
     for (size_t i = 0; i < sizeof(finished) / sizeof(*finished); i++) {
         if (strcmp(name, finished[i].name) == 0) {
@@ -280,6 +280,31 @@ static void check_level(const struct world *w, enum level level, const char *nam
     cr_assert_eq(sum, count_tasks(w, level, NULL), "%s lacks a queue", name);
 }
 
+/* Where each task in the Stream is said to be, there is its entry; and none is missing. */
+static void check_flight(const struct world *w)
+{
+    redisReply *r = redis_fixture_command(lua_redis(w->f), "HGETALL %s:flight", lua_keys(w->f)->base);
+    int64_t n = 0;
+
+    for (size_t i = 0; i + 1 < r->elements; i += 2) {
+        const char *id = r->element[i]->str;
+        const struct task *t = task_at(w, id);
+        char place[160];
+        if (strcmp(id, ":") == 0)
+            continue;
+        n++;
+        cr_assert(t && is_out(t), "%s is not in the Stream", id);
+        for (size_t p = 0; p < w->place_count; p++) {
+            if (w->places[p].kind != KIND_STREAM || strcmp(w->places[p].id, id) != 0 || is_stale(&w->places[p], t))
+                continue;
+            (void)snprintf(place, sizeof(place), "%s %s", w->places[p].entry, t->queue);
+            cr_assert_str_eq(r->element[i + 1]->str, place, "%s is elsewhere", id);
+        }
+    }
+    freeReplyObject(r);
+    cr_assert_eq(n, count_tasks(w, LEVEL_OUT, NULL), "of the tasks in the Stream it is not known where they are");
+}
+
 static int64_t earliest_in_lane(const struct world *w, const char *queue)
 {
     int64_t earliest = INT64_MAX;
@@ -326,6 +351,7 @@ void lua_check(struct lua_fixture *f)
     check_level(&w, LEVEL_RECORDS, "queues");
     check_level(&w, LEVEL_OUT, "out");
     check_level(&w, LEVEL_BUSY, "busy");
+    check_flight(&w);
     check_index(&w);
     cr_assert_eq(lua_counter(f, "totals", "pending"), count_tasks(&w, LEVEL_PENDING, NULL), "totals.pending is wrong");
     free_world(&w);

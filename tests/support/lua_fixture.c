@@ -212,7 +212,7 @@ size_t lua_read(struct lua_fixture *f, const char *consumer, struct lua_entry *o
     return count;
 }
 
-size_t lua_claim(struct lua_fixture *f, const struct lua_entry *entries, size_t count)
+static size_t claim(struct lua_fixture *f, const struct lua_entry *entries, size_t count, bool is_repeat)
 {
     struct call *c = lua_begin(f, SCRIPT_CLAIM);
     size_t ours = 0;
@@ -220,6 +220,7 @@ size_t lua_claim(struct lua_fixture *f, const struct lua_entry *entries, size_t 
     for (size_t i = 0; i < count; i++)
         call_add_record_key(c, &f->keys, entries[i].id);
     call_begin_args(c, &f->keys);
+    call_add_str(c, is_repeat ? "1" : "0");
     for (size_t i = 0; i < count; i++) {
         call_add_str(c, entries[i].lease.entry_id);
         call_add_int(c, entries[i].lease.generation);
@@ -238,6 +239,16 @@ size_t lua_claim(struct lua_fixture *f, const struct lua_entry *entries, size_t 
     }
     freeReplyObject(r);
     return ours;
+}
+
+size_t lua_claim(struct lua_fixture *f, const struct lua_entry *entries, size_t count)
+{
+    return claim(f, entries, count, false);
+}
+
+size_t lua_claim_again(struct lua_fixture *f, const struct lua_entry *entries, size_t count)
+{
+    return claim(f, entries, count, true);
 }
 
 struct lua_entry lua_start(struct lua_fixture *f, const char *id, const char *queue, const char *consumer)
@@ -352,6 +363,61 @@ int64_t lua_sweep(struct lua_fixture *f, int64_t retention_ms, int64_t max_finis
     int64_t removed = integer_at(r, 0);
     freeReplyObject(r);
     return removed;
+}
+
+struct lua_orphans lua_orphans(struct lua_fixture *f, int64_t claim_idle_ms, bool is_last_word)
+{
+    struct lua_orphans o = {0};
+    char cursor[32] = "0";
+
+    do {
+        struct call *c = lua_begin(f, SCRIPT_ORPHANS);
+        call_begin_args(c, &f->keys);
+        call_add_int(c, claim_idle_ms);
+        call_add_text(c, cursor, strlen(cursor));
+        call_add_int(c, 10);
+        call_add_str(c, is_last_word ? "1" : "0");
+        redisReply *r = lua_send(f);
+        o.repaired += integer_at(r, 1);
+        (void)snprintf(cursor, sizeof(cursor), "%s", r->element[0]->str);
+        if (strcmp(cursor, "0") == 0) {
+            o.pending = integer_at(r, 2);
+            o.records = integer_at(r, 3);
+            o.delivering = integer_at(r, 4);
+            o.overdue = integer_at(r, 5);
+        }
+        freeReplyObject(r);
+    } while (strcmp(cursor, "0") != 0);
+    return o;
+}
+
+char *lua_mend_step(struct lua_fixture *f, const char *at, int64_t limit, int64_t *repaired)
+{
+    struct call *c = lua_begin(f, SCRIPT_MEND);
+
+    call_begin_args(c, &f->keys);
+    call_add_str(c, at);
+    call_add_int(c, limit);
+    redisReply *r = lua_send(f);
+    char *next = xstrdup(r->element[0]->str);
+    *repaired = integer_at(r, 1);
+    freeReplyObject(r);
+    return next;
+}
+
+int64_t lua_mend(struct lua_fixture *f, int64_t limit)
+{
+    int64_t sum = 0, repaired;
+    char *at = xstrdup("");
+
+    do {
+        char *next = lua_mend_step(f, at, limit, &repaired);
+        free(at);
+        at = next;
+        sum += repaired;
+    } while (*at);
+    free(at);
+    return sum;
 }
 
 /* ----------------------------------------------------------------- state */

@@ -46,6 +46,8 @@ struct lua_entry {
 /* Read the group as `consumer`; returns how many of `max` came. */
 size_t lua_read(struct lua_fixture *f, const char *consumer, struct lua_entry *out, size_t max);
 size_t lua_claim(struct lua_fixture *f, const struct lua_entry *entries, size_t count); /* how many are ours */
+/* The same as a call whose answer was lost the first time. */
+size_t lua_claim_again(struct lua_fixture *f, const struct lua_entry *entries, size_t count);
 
 /* Create a task that is due, move, read and claim it. Nothing else may be due or unread. */
 struct lua_entry lua_start(struct lua_fixture *f, const char *id, const char *queue, const char *consumer);
@@ -65,6 +67,16 @@ void lua_make_idle(struct lua_fixture *f, const struct lua_entry *e, const char 
 
 /* One retention for all; how many were removed. */
 int64_t lua_sweep(struct lua_fixture *f, int64_t retention_ms, int64_t max_finished, int64_t limit);
+
+/* All steps of orphans.lua; `is_last_word`: all records were just looked at. */
+struct lua_orphans {
+    int64_t repaired, pending, records, delivering, overdue;
+};
+struct lua_orphans lua_orphans(struct lua_fixture *f, int64_t claim_idle_ms, bool is_last_word);
+
+/* One step of mend.lua from `at` ("": the start), the next one's start, to be freed; all steps: tasks repaired. */
+char *lua_mend_step(struct lua_fixture *f, const char *at, int64_t limit, int64_t *repaired);
+int64_t lua_mend(struct lua_fixture *f, int64_t limit);
 
 /* The task as it stands; NULL when there is none. task_destroy(). */
 struct task *lua_task(struct lua_fixture *f, const char *id);

@@ -64,14 +64,14 @@ Test(script, a_call_has_the_containers_then_the_records_then_the_base_then_its_a
     cr_assert_eq(call.count, 3 + KEYS_FIXED + 2 + 1 + 2);
     expect_argument(0, "EVALSHA");
     expect_argument(1, sha);
-    expect_argument(2, "13");
+    expect_argument(2, "14");
     for (int i = 0; i < KEYS_FIXED; i++)
         expect_argument(3 + i, keys.fixed[i]);
-    expect_argument(14, "d{0}one");
-    expect_argument(15, "d{0}two");
-    expect_argument(16, "d{0}");
-    expect_argument(17, "text");
-    expect_argument(18, "-5");
+    expect_argument(15, "d{0}one");
+    expect_argument(16, "d{0}two");
+    expect_argument(17, "d{0}");
+    expect_argument(18, "text");
+    expect_argument(19, "-5");
 }
 
 Test(script, the_number_of_keys_is_written_in_full)
@@ -79,7 +79,7 @@ Test(script, the_number_of_keys_is_written_in_full)
     static const struct {
         int records;
         const char *keys;
-    } cases[] = {{0, "11"}, {88, "99"}, {89, "100"}, {200, "211"}};
+    } cases[] = {{0, "12"}, {87, "99"}, {88, "100"}, {200, "212"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         call_begin_script(&call, sha, &keys);
