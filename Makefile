@@ -56,7 +56,7 @@ DEPS     := sh tests/support/deps.sh
 RUN      := sh tests/support/run_tests.sh
 # Use all cores unless -j was given.
 JOBS      = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
-GATES    := lint format-check tidy openapi api clang asan tsan fuzz cov chaos-short
+GATES    := lint format-check tidy openapi api interop clang asan tsan fuzz cov chaos-short
 FUZZ_SECONDS ?= 30
 
 # V=1 shows the commands.
@@ -65,7 +65,7 @@ say       = @echo "  $(1)  $(2)"
 
 .PHONY: all help libs deps deps-build deps-gates run programs unit integration e2e test \
         asan tsan tsan-programs fuzz fuzz-programs cov chaos chaos-short bench lint format format-check tidy tidy-files \
-        openapi api clang check print-gates install clean
+        openapi api interop clang check print-gates install clean
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -192,6 +192,8 @@ openapi: ## lint api/openapi.yaml
 	@sh tests/lint/openapi.sh $(OUT)/openapi
 api: $(PROG) ## property-based tests of the API against api/openapi.yaml
 	@sh tests/api/run.sh $(PROG) $(OUT)/schemathesis
+interop: $(PROG) ## signatures by a library that is not ours and by the README's code
+	@sh tests/interop/run.sh $(PROG) $(OUT)/interop
 clang: ## build everything with clang, warnings as errors
 	@$(MAKE) $(JOBS) -k BUILD=$(OUT)/clang CC=$(CLANG) WERROR=-Werror programs
 
