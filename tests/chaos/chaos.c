@@ -7,7 +7,8 @@
  *
  * Then every task is looked up, the counters are compared, and the memory must come back. CHAOS_SECONDS (600) is how
  * long faults and calm last together, CHAOS_SEED repeats the choices of a run, CHAOS_RATE is how many tasks are posted
- * a second, CHAOS_ONLY takes only faults whose name holds that text, DUEPOST_BIN is the gateway. */
+ * a second, CHAOS_ONLY takes only faults whose name holds that text, CHAOS_ORPHANS=0 leaves out what is deleted by
+ * hand, DUEPOST_BIN is the gateway. */
 #include "../support/plain.h"
 #include "base/clock.h"
 #include "verdict.h"

@@ -24,6 +24,9 @@ bool faults_excuse(const struct faults *f, int64_t answered_mono_ms);
 /* Whether everything was itself again in time after every fault, and each gateway ended as it should. */
 int faults_broken(const struct faults *f);
 
+/* Whether something was taken out of Redis by hand, which is repaired within a minute. */
+bool faults_have_orphaned(const struct faults *f);
+
 /* Gateways started within the last so many ms. */
 int faults_recent_starts(const struct faults *f, int64_t within_ms);
 
