@@ -145,8 +145,8 @@ Test(tls, nothing_older_than_1_2_is_spoken)
 
 Test(tls, whoever_speaks_no_tls_harms_nobody)
 {
-    static const char *const garbage[] = {"POST /tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                                          "Content-Length: 29\r\n\r\n{\"url\":\"http://127.0.0.1:9/\"}",
+    static const char *const garbage[] = {("POST /tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                                           "Content-Length: 29\r\n\r\n{\"url\":\"http://127.0.0.1:9/\"}"),
                                           "\x16\x03\x01\xff\xff\xff\xff", "\x80\x2e\x01\x03\x01"};
 
     start();
