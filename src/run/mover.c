@@ -114,8 +114,12 @@ static void on_peeked(void *ctx, bool ok, int64_t due_at_ms)
 {
     struct mover *m = ctx;
 
+    if (!ok) {
+        m->next_peek_us = clock_mono_us() + us(RETRY_MS);
+        return;
+    }
     ran(m);
-    if (ok && due_at_ms >= 0)
+    if (due_at_ms >= 0)
         note_due(m, due_at_ms);
 }
 

@@ -62,19 +62,39 @@ static bool is_old(const char *version)
     return major < 6 || (major == 6 && minor < 2);
 }
 
+/* The value of a line of INFO; empty when there is none. */
+static void read_info(const redisReply *reply, const char *name, char *out, size_t size)
+{
+    const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
+
+    out[0] = '\0';
+    if (at)
+        (void)snprintf(out, size, "%.*s", (int)strcspn(at + strlen(name), "\r\n"), at + strlen(name));
+}
+
+/* What the operator should know of a server that keeps tasks. */
+static void warn_of_settings(const redisReply *reply)
+{
+    char policy[32], aof[8];
+
+    read_info(reply, "\nmaxmemory_policy:", policy, sizeof policy);
+    read_info(reply, "\naof_enabled:", aof, sizeof aof);
+    if (policy[0] && strcmp(policy, "noeviction") != 0)
+        LOG_WARN("redis.evicts", "maxmemory_policy=%s advice=\"noeviction, or a full Redis drops tasks silently\"",
+                 log_quote(policy));
+    if (strcmp(aof, "0") == 0)
+        LOG_WARN("redis.forgets", "appendonly=no advice=\"appendonly yes, or a restart of Redis loses tasks\"");
+}
+
 static void on_info(void *ctx, const redisReply *reply)
 {
     struct conn *c = ctx;
-    const char *at = NULL;
 
     if (is_error(c, reply))
         return;
-    if (reply->type == REDIS_REPLY_STRING)
-        at = strstr(reply->str, "redis_version:");
-    if (at) {
-        at += strlen("redis_version:");
-        (void)snprintf(c->version, sizeof c->version, "%.*s", (int)strcspn(at, "\r\n"), at);
-    }
+    read_info(reply, "redis_version:", c->version, sizeof c->version);
+    if (c->opts.warns)
+        warn_of_settings(reply);
     if (is_old(c->version))
         conn_drop(c, "Redis 6.2 or newer is needed");
     else
@@ -146,7 +166,7 @@ static void prepare_login(struct conn *c, struct call *call)
     if (r->db != 0)
         prepare_words(c, call, on_prepared, (const char *const[]){"SELECT", db, NULL});
     prepare_words(c, call, on_optional, (const char *const[]){"CLIENT", "SETNAME", c->opts.name, NULL});
-    prepare_words(c, call, on_info, (const char *const[]){"INFO", "server", NULL});
+    prepare_words(c, call, on_info, (const char *const[]){"INFO", c->opts.warns ? "default" : "server", NULL});
     prepare_words(c, call, on_optional, (const char *const[]){"ROLE", NULL});
 }
 

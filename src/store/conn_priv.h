@@ -27,6 +27,7 @@ struct conn_opts {
     const char *name;               /* keeps; for logs and CLIENT SETNAME */
     const char *channel;            /* keeps; NULL, or a channel to subscribe to instead of loading scripts */
     bool is_plain;                  /* for plain commands only: loads no scripts */
+    bool warns;                     /* logs which settings of the server can lose tasks */
     void (*on_up)(void *ctx);       /* may be NULL */
     void (*on_down)(void *ctx);     /* may be NULL; after all replies were answered with NULL */
     void (*on_message)(void *ctx, const char *text); /* with `channel` only */

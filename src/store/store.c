@@ -397,8 +397,13 @@ static void run(void *ctx)
 enum err store_create(const struct store_opts *opts, struct store **out)
 {
     struct store *s = xcalloc(1, sizeof *s);
-    struct conn_opts conn = {
-        .redis = &s->opts.redis, .keys = &s->keys, .name = "store", .on_up = on_up, .on_down = on_down, .ctx = s};
+    struct conn_opts conn = {.redis = &s->opts.redis,
+                             .keys = &s->keys,
+                             .name = "store",
+                             .warns = true,
+                             .on_up = on_up,
+                             .on_down = on_down,
+                             .ctx = s};
     enum err err;
 
     *out = NULL;
