@@ -70,7 +70,7 @@ static void after_walk(struct patrol *p)
 
 enum err patrol_read(struct patrol *p, const redisReply *reply, int64_t now_mono_ms, int64_t *repaired)
 {
-    int64_t count, pending, records, delivering, overdue;
+    int64_t count, pending = 0, records = 0, delivering = 0, overdue = 0;
     const redisReply *next;
     bool is_last;
 
