@@ -22,7 +22,7 @@ for i = FIRST + 1, #KEYS do
     elseif is_current and (h.state == READY or h.state == DELIVERING) then
         if h.state == READY then
             local state = string.char(FORMAT + DELIVERING)
-            redis.call('SETRANGE', KEYS[i], 0, state)
+            redis.call('SETRANGE', KEYS[i], '0', state)
             if h.whole then h.whole = state .. string.sub(h.whole, 2) end
             add(busy, h.queue, 1)
         end

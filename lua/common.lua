@@ -38,7 +38,7 @@ local SCHEDULED, READY, DELIVERING, DELIVERED, DEAD, CANCELLED, EXPIRED = 0, 1, 
 local STATE_COUNTER = {[DELIVERED] = 'delivered', [DEAD] = 'dead', [CANCELLED] = 'cancelled', [EXPIRED] = 'expired'}
 
 -- Head: format and state, cancel mark and takeovers, attempts, generation, run_at, created_at, bytes of history.
-local HEAD, HEAD_BYTES, FORMAT = '>BBHHI6I6H', 20, 16
+local HEAD, HEAD_BYTES, HEAD_LAST, FORMAT = '>BBHHI6I6H', 20, '19', 16
 local CANCEL_MARK = 128
 local WHEN, WHEN_BYTES = '>I6', 6
 
@@ -47,6 +47,12 @@ local function clock()
     local t = redis.call('TIME')
     local us = t[1] * 1000000 + t[2]
     return math.floor(us / 1000), us
+end
+
+-- A whole number as text. Redis writes a number that redis.call gets by "%.17g", which costs more than many a command;
+-- so the calls that are made once a task get texts.
+local function digits(n)
+    return string.format('%d', n)
 end
 
 -- Counters are gathered in tables and written once a call.
@@ -76,9 +82,9 @@ end
 
 -- The head of a record as a table, its queue included; nil when there is no such record. Most records are short: then
 -- `whole` is all of it, as read, and saves reading it again.
-local GLANCE_BYTES = 512
+local GLANCE_BYTES, GLANCE_LAST = 512, '511'
 local function read_head(key)
-    local text = redis.call('GETRANGE', key, 0, GLANCE_BYTES - 1)
+    local text = redis.call('GETRANGE', key, '0', GLANCE_LAST)
     if #text < HEAD_BYTES then return nil end
     local h = {key = key}
     if #text < GLANCE_BYTES then h.whole = text end
@@ -103,13 +109,13 @@ end
 -- history that is not finished needs no `when`: its next attempt is due at run_at.
 local function write_head(h, when)
     if h.history > 0 then
-        redis.call('SETRANGE', h.key, 0, pack_head(h) .. struct.pack(WHEN, when))
+        redis.call('SETRANGE', h.key, '0', pack_head(h) .. struct.pack(WHEN, when))
     elseif h.state >= DELIVERED then
         local spec = redis.call('GETRANGE', h.key, HEAD_BYTES, -1)
         h.history = WHEN_BYTES
         redis.call('SET', h.key, pack_head(h) .. struct.pack(WHEN, when) .. spec)
     else
-        redis.call('SETRANGE', h.key, 0, pack_head(h))
+        redis.call('SETRANGE', h.key, '0', pack_head(h))
     end
 end
 
@@ -132,7 +138,7 @@ end
 -- wakes the movers when something is due earlier than all before.
 local lane_due = {}
 local function schedule(queue, id, due)
-    redis.call('ZADD', base .. ':q:' .. queue, due, id)
+    redis.call('ZADD', base .. ':q:' .. queue, digits(due), id)
     if not lane_due[queue] or due < lane_due[queue] then lane_due[queue] = due end
 end
 
@@ -151,7 +157,7 @@ end
 
 -- Move a task into the container of a finished state. The record's head is written by the caller.
 local function finish(h, id, now)
-    redis.call('ZADD', FINISHED[h.state], now, id)
+    redis.call('ZADD', FINISHED[h.state], digits(now), id)
     if h.state == DEAD then redis.call('ZADD', base .. ':dead:' .. h.queue, now, id) end
     add(totals, STATE_COUNTER[h.state], 1)
     add(totals, 'pending', -1)

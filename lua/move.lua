@@ -20,11 +20,11 @@ local function release(queue, ids)
     local at_queue = ' ' .. queue
     for _, id in ipairs(ids) do
         local key = base .. id
-        local head = redis.call('GETRANGE', key, 0, HEAD_BYTES - 1)
+        local head = redis.call('GETRANGE', key, '0', HEAD_LAST)
         if #head == HEAD_BYTES then
             local _, _, _, generation = struct.unpack(HEAD, head)
-            redis.call('SETRANGE', key, 0, string.char(FORMAT + READY))
-            local entry = redis.call('XADD', READY_STREAM, '*', 'i', id, 'g', generation)
+            redis.call('SETRANGE', key, '0', string.char(FORMAT + READY))
+            local entry = redis.call('XADD', READY_STREAM, '*', 'i', id, 'g', digits(generation))
             flight[#flight + 1] = id
             flight[#flight + 1] = entry .. at_queue
             moved = moved + 1
