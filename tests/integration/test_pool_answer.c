@@ -81,6 +81,8 @@ ParameterizedTestParameters(pool_answer, status_and_error_of)
         {"HTTP/1.1 2000\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
         {"HTTP/1.1 20\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
         {"HTTP/1.1 099 Low\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
+        {"HTTP/\x11HTTP/1.1 5001 Odd\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
+        {"HTTP/\x11 2000\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
         {"HTTP/x 200 OK\r\n\r\n", RECEIVER_CLOSE, 0, "the answer is not valid HTTP", NONE},
         {"HTTP/1.1 500 No\r\nHTTP/1.1 200: OK\r\nContent-Length: 0\r\n\r\n", RECEIVER_END, 500, "500 No", NONE},
         {"HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n", RECEIVER_END, 417, "417 Expectation Failed",
