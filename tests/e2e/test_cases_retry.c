@@ -290,7 +290,7 @@ Test(cases_retry, large_webhooks_to_a_slow_receiver_do_not_hold_up_small_ones)
     (void)sink_wait(sink, "/large", LARGE, ARRIVE_MS);
     int64_t begin_ms = wait_mono_ms();
     for (int i = 0; i < SMALL; i++) {
-        char id[16];
+        char id[24];
         (void)snprintf(id, sizeof(id), "small-%d", i);
         post(id, sink_url(other, "/small"), ",\"payload\":1");
     }
