@@ -56,9 +56,19 @@ static void *create_string(const redisReadTask *task, char *text, size_t n)
     return may_come(task, text, n) ? guard_of(task)->hiredis->createString(task, text, n) : NULL;
 }
 
+/* hiredis 0.14 has a limit of its own, later ones have none; replies are freed by recursion. */
+static bool is_too_deep(const redisReadTask *task)
+{
+    int depth = 0;
+
+    for (; task->parent && depth < GUARD_DEPTH_MAX; task = task->parent)
+        depth++;
+    return depth == GUARD_DEPTH_MAX;
+}
+
 static void *create_array(const redisReadTask *task, element_count n)
 {
-    if ((size_t)n > GUARD_ELEMENTS_MAX)
+    if ((size_t)n > GUARD_ELEMENTS_MAX || is_too_deep(task))
         (void)refuse(guard_of(task), "an answer that is too large");
     else if (may_come(task, NULL, (size_t)n))
         return guard_of(task)->hiredis->createArray(task, n);

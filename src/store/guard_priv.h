@@ -5,10 +5,11 @@
 #include <stdbool.h>
 
 /* Stands between hiredis' parser and its memory, and refuses what hiredis itself would end the process for, or take
- * without measure: an answer that nobody asked for, a message that is none, an array larger than any of ours. What is
+ * without measure: an answer that nobody asked for, a message that is none, an array larger or deeper than any of ours. What is
  * refused ends the connection like any other broken answer. */
 
 #define GUARD_ELEMENTS_MAX 65536 /* in one array; our calls ask for 1000 at most */
+#define GUARD_DEPTH_MAX 8        /* arrays in arrays; XREADGROUP has 4 */
 
 struct guard {
     redisReplyObjectFunctions functions;

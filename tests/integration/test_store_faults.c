@@ -114,7 +114,7 @@ static void run_client(void *ctx)
     struct random dice = random_seeded((uint64_t)c->number + 1);
     char id[48];
 
-    for (int i = 0; i < ROUNDS && !(c->is_ending && atomic_load(c->is_ending)); i++) {
+    for (int i = 0; i < ROUNDS && (i == 0 || !c->is_ending || !atomic_load(c->is_ending)); i++) {
         struct ask a;
         (void)snprintf(id, sizeof(id), "c%d-%d", c->number, i);
         ask_create(&a, id, 3600000, id);
