@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 /* Stands between hiredis' parser and its memory, and refuses what hiredis itself would end the process for, or take
- * without measure: an answer that nobody asked for, a message that is none, an array larger or deeper than any of ours. What is
- * refused ends the connection like any other broken answer. */
+ * without measure: an answer that nobody asked for, a message that is none, an array larger or deeper than any of ours.
+ * What is refused ends the connection like any other broken answer. */
 
 #define GUARD_ELEMENTS_MAX 65536 /* in one array; our calls ask for 1000 at most */
 #define GUARD_DEPTH_MAX 8        /* arrays in arrays; XREADGROUP has 4 */
