@@ -235,6 +235,7 @@ static int open_server(struct app *a)
                                .tokens = (const char *const *)c->tokens,
                                .read_tokens = (const char *const *)c->read_tokens,
                                .allow_net = &c->allow_net,
+                               .durability = (enum task_durability)c->durability,
                                .openapi = embedded_openapi,
                                .openapi_bytes = embedded_openapi_bytes,
                                .version = DUEPOST_VERSION,

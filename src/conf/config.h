@@ -49,6 +49,7 @@ struct config {
     int64_t retention_expired_ms;
     int64_t retention_dead_ms;
     int64_t drain_timeout_ms;
+    int durability; /* enum task_durability */
     int log_level;  /* enum log_level */
     int log_format; /* enum log_format */
     bool no_auth;

@@ -24,6 +24,7 @@ struct server_opts {
     const char *const *tokens;         /* keeps; NULL-terminated; NULL: no auth */
     const char *const *read_tokens;    /* keeps; NULL-terminated; good for GET and HEAD only; NULL: none */
     const struct cidr_list *allow_net; /* keeps */
+    enum task_durability durability;   /* of a task that says nothing of it */
     const char *openapi;               /* keeps; the file's text */
     size_t openapi_bytes;
     const char *version; /* keeps */

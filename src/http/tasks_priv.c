@@ -12,12 +12,22 @@
  * handler and its `finish_`, with the store's work in between. */
 
 #define STORE_WAIT_MS 1800 /* Redis trouble becomes a 503 within 2 s */
+#define DURABLE_WAIT_MS \
+    3800 /* the same when the answer waits for a disk or a replica, its own and that of those before */
 
 static void reply_task(struct request *r, int status, const struct task *t, enum task_json_form form)
 {
     struct buf *out = reply_json(&r->reply, status);
 
     task_json_write(out, t, form);
+    buf_putc(out, '\n');
+}
+
+static void reply_created(struct request *r, int status, const struct task *t)
+{
+    struct buf *out = reply_json(&r->reply, status);
+
+    task_json_write_created(out, t, r->op.is_durable);
     buf_putc(out, '\n');
 }
 
@@ -58,7 +68,7 @@ static void finish_create(struct request *r)
     if (r->op.err == ERR_OK && gone_id) {
         reply_gone(r, gone_id);
     } else if (r->op.err == ERR_OK) {
-        reply_task(r, is_repeat ? 200 : 201, t, TASK_JSON_SUMMARY);
+        reply_created(r, is_repeat ? 200 : 201, t);
         (void)snprintf(r->reply.location, sizeof(r->reply.location), "/tasks/%s", t->id);
     } else if (is_conflict && (existing || gone_id)) {
         reply_conflict(r, existing);
@@ -94,7 +104,7 @@ static bool take_idempotency_key(struct request *r)
 
 void tasks_create(struct request *r)
 {
-    struct task_json_opts opts = {.allow_net = r->env->opts.allow_net};
+    struct task_json_opts opts = {.allow_net = r->env->opts.allow_net, .durability = r->env->opts.durability};
     struct faults faults;
     enum err err = ERR_OK;
 
@@ -114,7 +124,9 @@ void tasks_create(struct request *r)
     }
     request_drop_body(r); /* the task has its own copy of the payload */
     r->op.task = r->task;
-    request_submit(r, STORE_CREATE, STORE_WAIT_MS, finish_create);
+    r->op.durability = r->task->durability;
+    request_submit(r, STORE_CREATE, r->op.durability == TASK_DURABILITY_MEMORY ? STORE_WAIT_MS : DURABLE_WAIT_MS,
+                   finish_create);
 out:
     faults_deinit(&faults);
 }

@@ -8,6 +8,8 @@
 #include "base/thread.h"
 #include "store/batch_priv.h"
 #include "store/conn_priv.h"
+#include "store/durable_priv.h"
+#include "store/op_list_priv.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -22,6 +24,9 @@
  *                          ^              |
  *                          +-- repeat ----+   lost connection, NOSCRIPT, Redis cannot now, one bad apple in a call
  *
+ * Creates that ask for more than memory go to a second store of this kind, inside the first, since the connection that
+ * waits for a disk or a replica can do nothing else meanwhile.
+ *
  * An operation has one owner at any time: its submitter before submit and after done, the store between. Deadlines are
  * looked at every DEADLINE_LOOK_MS, in the waiting lists and in batches under way, whose entry is then emptied so that
  * the late answer finds nobody. */
@@ -31,10 +36,6 @@
 #define HOLD_MS 200               /* before an operation without deadline is tried again when Redis cannot do it */
 #define CALL_BYTES_MAX (1u << 20) /* a call stops growing past this */
 #define CALLS_PER_GROUP 8         /* of one kind */
-
-struct op_list {
-    struct store_op *first, *last;
-};
 
 /* One call under way. */
 struct batch {
@@ -58,48 +59,14 @@ struct store {
     struct op_list waiting[STORE_KIND_COUNT];
     int64_t hold_until_mono_ms[STORE_KIND_COUNT];
     struct batch *under_way;
+    struct store *sibling; /* for durable creates; NULL in itself */
+    bool is_sibling;
+    struct durable durable; /* used by the sibling */
     int64_t next_look_mono_ms;
     int64_t used_memory_bytes;
     atomic_bool is_up;
     atomic_bool is_stopping;
 };
-
-/* ----------------------------------------------------------------- lists */
-
-static struct store_op *op_of(struct queue_node *n)
-{
-    return (struct store_op *)(void *)n; /* the first member */
-}
-
-static void append(struct op_list *l, struct store_op *op)
-{
-    op->node.next = NULL;
-    if (l->last)
-        l->last->node.next = &op->node;
-    else
-        l->first = op;
-    l->last = op;
-}
-
-static void prepend(struct op_list *l, struct store_op *op)
-{
-    op->node.next = l->first ? &l->first->node : NULL;
-    l->first = op;
-    if (!l->last)
-        l->last = op;
-}
-
-static struct store_op *take_first(struct op_list *l)
-{
-    struct store_op *op = l->first;
-
-    assert(op);
-    l->first = op->node.next ? op_of(op->node.next) : NULL;
-    if (!l->first)
-        l->last = NULL;
-    op->node.next = NULL;
-    return op;
-}
 
 static void answer(struct store_op *op, enum err err)
 {
@@ -140,7 +107,7 @@ static void repeat_all(struct batch *b, bool alone)
         if (!op)
             continue;
         op->is_alone = op->is_alone || alone;
-        prepend(&b->store->waiting[b->kind], op);
+        op_list_prepend(&b->store->waiting[b->kind], op);
     }
 }
 
@@ -154,7 +121,7 @@ static void hold_all(struct batch *b)
         if (op->deadline_mono_ms != 0)
             answer(op, ERR_UNAVAILABLE);
         else
-            prepend(&b->store->waiting[b->kind], op);
+            op_list_prepend(&b->store->waiting[b->kind], op);
     }
     b->store->hold_until_mono_ms[b->kind] = clock_mono_ms() + HOLD_MS;
 }
@@ -168,6 +135,14 @@ static void finish_stats(struct batch *b, const struct store *s)
     op->stats->rtt_us = clock_mono_us() - b->sent_mono_us;
     op->stats->used_memory_bytes = s->used_memory_bytes;
     strncpy(op->stats->redis_version, conn_redis_version(s->conn), sizeof op->stats->redis_version - 1);
+}
+
+static void finish(struct store *s, struct store_op *op)
+{
+    if (s->is_sibling)
+        durable_finish(&s->durable, op);
+    else
+        op->done(op);
 }
 
 static void finish_all(struct batch *b, const redisReply *reply)
@@ -187,7 +162,7 @@ static void finish_all(struct batch *b, const redisReply *reply)
         s->opts.on_scheduled(s->opts.on_scheduled_ctx, due);
     for (size_t i = 0; i < b->count; i++)
         if (b->ops[i])
-            b->ops[i]->done(b->ops[i]);
+            finish(s, b->ops[i]);
 }
 
 static void on_batch(void *ctx, const redisReply *reply)
@@ -224,7 +199,7 @@ static size_t next_count(const struct op_list *l, enum store_kind kind)
     size_t max = is_single ? 1 : STORE_CALL_MAX;
     size_t count = 0, bytes = 0;
 
-    for (struct store_op *op = l->first; op && count < max; op = op->node.next ? op_of(op->node.next) : NULL) {
+    for (struct store_op *op = l->first; op && count < max; op = op->node.next ? op_list_op(op->node.next) : NULL) {
         bytes += batch_weight(op);
         if (count > 0 && (op->is_alone || bytes > CALL_BYTES_MAX))
             break;
@@ -244,7 +219,7 @@ static bool send_batch(struct store *s, enum store_kind kind)
     const struct batch_env env = {.keys = &s->keys, .max_pending = s->opts.redis.max_pending, .scratch = &s->scratch};
 
     for (size_t i = 0; i < count; i++)
-        b->ops[i] = take_first(&s->waiting[kind]);
+        b->ops[i] = op_list_take(&s->waiting[kind]);
     batch_build(&s->call, &env, has_script ? conn_sha(s->conn, script) : NULL, kind, b->ops, count);
     b->sent_mono_us = clock_mono_us();
     if (!conn_send(s->conn, &s->call, REPLY_TIMEOUT_MS, on_batch, b)) {
@@ -252,8 +227,10 @@ static bool send_batch(struct store *s, enum store_kind kind)
         batch_close(b);
         return false;
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         b->ops[i]->was_sent = true;
+        durable_note(&s->durable, b->ops[i]);
+    }
     return true;
 }
 
@@ -280,12 +257,10 @@ static bool send_memory(struct store *s)
     return conn_send(s->conn, &s->call, REPLY_TIMEOUT_MS, on_memory, s);
 }
 
-static void send_group(struct store *s)
+static void send_waiting(struct store *s)
 {
     int64_t now = clock_mono_ms();
 
-    if (s->under_way || !conn_is_up(s->conn))
-        return;
     for (int kind = 0; kind < STORE_KIND_COUNT; kind++) {
         if (!s->waiting[kind].first || now < s->hold_until_mono_ms[kind])
             continue;
@@ -295,6 +270,15 @@ static void send_group(struct store *s)
             if (!send_batch(s, (enum store_kind)kind))
                 return;
     }
+}
+
+static void send_group(struct store *s)
+{
+    if (s->under_way || s->durable.awaited > 0 || !conn_is_up(s->conn))
+        return;
+    send_waiting(s);
+    if (s->is_sibling && s->under_way)
+        durable_await(&s->durable);
 }
 
 /* -------------------------------------------------------------- deadlines */
@@ -309,11 +293,11 @@ static void expire_waiting(struct op_list *l, int64_t now)
     struct op_list kept = {NULL, NULL};
 
     while (l->first) {
-        struct store_op *op = take_first(l);
+        struct store_op *op = op_list_take(l);
         if (is_late(op, now))
             answer(op, ERR_UNAVAILABLE);
         else
-            append(&kept, op);
+            op_list_append(&kept, op);
     }
     *l = kept;
 }
@@ -357,9 +341,9 @@ static bool has_work(const struct store *s)
 static void read_inbox(struct store *s)
 {
     for (struct queue_node *n = queue_take_all(s->inbox), *next; n; n = next) {
-        struct store_op *op = op_of(n);
+        struct store_op *op = op_list_op(n);
         next = n->next;
-        append(&s->waiting[op->kind], op);
+        op_list_append(&s->waiting[op->kind], op);
     }
 }
 
@@ -372,7 +356,11 @@ static void on_inbox(void *ctx, int fd, unsigned events)
 
 static void on_up(void *ctx)
 {
-    atomic_store(&((struct store *)ctx)->is_up, true);
+    struct store *s = ctx;
+
+    atomic_store(&s->is_up, true);
+    if (s->is_sibling)
+        durable_up(&s->durable);
 }
 
 static void on_down(void *ctx)
@@ -394,20 +382,19 @@ static void run(void *ctx)
     }
 }
 
-enum err store_create(const struct store_opts *opts, struct store **out)
+static struct store *open_one(const struct store_opts *opts, const char *name, bool is_sibling)
 {
     struct store *s = xcalloc(1, sizeof *s);
     struct conn_opts conn = {.redis = &s->opts.redis,
                              .keys = &s->keys,
-                             .name = "store",
-                             .warns = true,
+                             .name = name,
+                             .warns = !is_sibling,
                              .on_up = on_up,
                              .on_down = on_down,
                              .ctx = s};
-    enum err err;
 
-    *out = NULL;
     s->opts = *opts;
+    s->is_sibling = is_sibling;
     keys_init(&s->keys, opts->redis.prefix, 0);
     s->loop = loop_create();
     s->inbox = queue_create();
@@ -416,7 +403,20 @@ enum err store_create(const struct store_opts *opts, struct store **out)
     buf_init(&s->scratch, (size_t)64 << 20);
     conn.loop = s->loop;
     s->conn = conn_create(&conn);
+    durable_init(&s->durable, s->conn);
+    return s;
+}
+
+enum err store_create(const struct store_opts *opts, struct store **out)
+{
+    struct store *s = open_one(opts, "store", false);
+    enum err err;
+
+    *out = NULL;
+    s->sibling = open_one(opts, "durable", true);
     err = thread_start("store", run, s, &s->thread);
+    if (err == ERR_OK)
+        err = thread_start("durable", run, s->sibling, &s->sibling->thread);
     if (err != ERR_OK) {
         store_destroy(&s);
         return err;
@@ -430,7 +430,7 @@ static void answer_everything(struct store *s)
     read_inbox(s);
     for (int kind = 0; kind < STORE_KIND_COUNT; kind++)
         while (s->waiting[kind].first)
-            answer(take_first(&s->waiting[kind]), ERR_UNAVAILABLE);
+            answer(op_list_take(&s->waiting[kind]), ERR_UNAVAILABLE);
 }
 
 void store_destroy(struct store **store)
@@ -443,8 +443,10 @@ void store_destroy(struct store **store)
     atomic_store(&s->is_stopping, true);
     loop_wake(s->loop);
     thread_join(&s->thread);
+    store_destroy(&s->sibling);
     conn_destroy(&s->conn); /* what was under way comes back to the waiting lists */
     answer_everything(s);
+    durable_deinit(&s->durable);
     call_deinit(&s->call);
     buf_deinit(&s->scratch);
     queue_destroy(&s->inbox);
@@ -453,14 +455,30 @@ void store_destroy(struct store **store)
     free(s);
 }
 
+static bool is_for_sibling(const struct store_op *op)
+{
+    return op->kind == STORE_CREATE && op->durability != TASK_DURABILITY_MEMORY;
+}
+
 void store_submit(struct store *s, struct store_op *op)
 {
-    queue_push(s->inbox, &op->node);
+    queue_push(is_for_sibling(op) ? s->sibling->inbox : s->inbox, &op->node);
 }
 
 void store_submit_chain(struct store *s, struct store_op *first, struct store_op *last)
 {
-    queue_push_chain(s->inbox, &first->node, &last->node);
+    struct op_list chain = {first, last}, others = {NULL, NULL};
+
+    last->node.next = NULL;
+    while (chain.first) {
+        struct store_op *op = op_list_take(&chain);
+        if (is_for_sibling(op))
+            store_submit(s, op);
+        else
+            op_list_append(&others, op);
+    }
+    if (others.first)
+        queue_push_chain(s->inbox, &others.first->node, &others.last->node);
 }
 
 bool store_is_up(const struct store *s)

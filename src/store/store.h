@@ -89,6 +89,8 @@ struct store_op {
                                   * GET: out, given. CANCEL: out, given, when it answers with the task (else NULL) */
     const struct store_key *key; /* CREATE: borrowed until done; NULL: none */
 
+    enum task_durability durability; /* CREATE */
+
     /* SETTLE */
     struct store_lease lease;
     enum store_settle settle;
@@ -102,6 +104,7 @@ struct store_op {
 
     /* Out. */
     enum err err;              /* see each kind below */
+    bool is_durable;           /* CREATE: what `durability` asks for was reached */
     struct task *existing;     /* CREATE, when the id or the key exists: gives the task as it is now */
     char *gone_id;             /* CREATE, when the key exists and its task's record is gone: gives its id */
     bool is_repeat;            /* CREATE: `existing` or `gone_id` was made by the same request (else an error);

@@ -59,6 +59,20 @@ const char *task_method_name(enum task_method m)
     return (unsigned)m < TASK_METHOD_COUNT ? method_names[m] : "unknown";
 }
 
+bool task_durability_from_name(const char *s, size_t n, enum task_durability *out)
+{
+    static const char *const names[TASK_DURABILITY_COUNT] = {
+        [TASK_DURABILITY_MEMORY] = "memory", [TASK_DURABILITY_FSYNC] = "fsync", [TASK_DURABILITY_REPLICA] = "replica"};
+
+    for (int i = 0; i < TASK_DURABILITY_COUNT; i++) {
+        if (strlen(names[i]) == n && memcmp(names[i], s, n) == 0) {
+            *out = (enum task_durability)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool task_method_from_name(const char *s, size_t n, enum task_method *out)
 {
     for (int m = 0; m < TASK_METHOD_COUNT; m++) {

@@ -37,6 +37,14 @@ enum task_method {
     TASK_METHOD_COUNT
 };
 
+/* How safe a new task is before its creation is answered. */
+enum task_durability {
+    TASK_DURABILITY_MEMORY = 0, /* in Redis */
+    TASK_DURABILITY_FSYNC,      /* in its append-only file, on disk */
+    TASK_DURABILITY_REPLICA,    /* in one replica too */
+    TASK_DURABILITY_COUNT       /* number of kinds, not one of them */
+};
+
 /* How the body was given, hence under which member GET shows it. Numbers as stored in Redis. */
 enum task_body_kind {
     TASK_BODY_NONE = 0,
@@ -89,6 +97,7 @@ struct task {
     /* The due time as asked for, only on the way to create: relative to Redis TIME, or absolute. */
     bool is_due_absolute;
     int64_t due_ms;
+    enum task_durability durability; /* only on the way to create */
 
     /* What the store knows. */
     enum task_state state;
@@ -109,6 +118,7 @@ void task_destroy(struct task **t);
 
 const char *task_state_name(enum task_state s);   /* "scheduled" */
 const char *task_method_name(enum task_method m); /* "POST" */
+bool task_durability_from_name(const char *s, size_t n, enum task_durability *out);
 bool task_method_from_name(const char *s, size_t n, enum task_method *out);
 bool task_state_is_finished(enum task_state s);
 

@@ -39,6 +39,7 @@ enum task_member {
     MEMBER_BODY_BASE64,
     MEMBER_TIMEOUT,
     MEMBER_RETRY,
+    MEMBER_DURABILITY,
     MEMBER_COUNT /* number of members, not one of them */
 };
 
@@ -174,6 +175,15 @@ static void read_retry(struct reader *r, const struct member *m)
     retry_read(m, &r->task->retry);
 }
 
+static void read_durability(struct reader *r, const struct member *m)
+{
+    const char *s = NULL;
+    size_t n = 0;
+
+    if (member_string(m, &s, &n) && !task_durability_from_name(s, n, &r->task->durability))
+        faults_add(r->ctx.faults, m->pointer, "must be memory, fsync or replica");
+}
+
 static const struct {
     const char *name;
     void (*read)(struct reader *r, const struct member *m);
@@ -190,6 +200,7 @@ static const struct {
     [MEMBER_BODY_BASE64] = {"body_base64", read_body_base64},
     [MEMBER_TIMEOUT] = {"timeout", read_timeout},
     [MEMBER_RETRY] = {"retry", read_retry},
+    [MEMBER_DURABILITY] = {"durability", read_durability},
 };
 
 static bool is_given(const struct reader *r, enum task_member which)
@@ -325,6 +336,7 @@ enum err task_json_parse(const char *json, size_t n, const struct task_json_opts
         goto out;
     }
     r.task = task_create();
+    r.task->durability = opts->durability;
     scan_begin(&scan, &body);
     while (r.ctx.err == ERR_OK && scan_next_member(&scan, &name, &value))
         read_member(&r, &name, &value);

@@ -14,6 +14,7 @@ void task_json_global_init(void);
 
 struct task_json_opts {
     const struct cidr_list *allow_net; /* keeps: what is certainly refused is a fault at the edge already */
+    enum task_durability durability;   /* of a task that says nothing of it */
 };
 
 /* Read the body of POST /tasks. Strict: unknown and duplicate members, wrong types, values out of range are
@@ -32,5 +33,8 @@ enum task_json_form {
 
 /* Append the task as a JSON object. */
 void task_json_write(struct buf *out, const struct task *t, enum task_json_form form);
+
+/* The answer to its creation: a summary that says whether what was asked for was reached. */
+void task_json_write_created(struct buf *out, const struct task *t, bool is_durable);
 
 #endif

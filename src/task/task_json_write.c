@@ -99,7 +99,8 @@ static void put_body(struct buf *out, const struct task *t)
     }
 }
 
-void task_json_write(struct buf *out, const struct task *t, enum task_json_form form)
+/* All that every answer has, without the last brace. */
+static void put_summary(struct buf *out, const struct task *t)
 {
     bool is_waiting = t->state == TASK_SCHEDULED || t->state == TASK_READY;
     int64_t next_ms = t->attempts == 0 ? t->run_at_ms : t->when_ms;
@@ -121,9 +122,22 @@ void task_json_write(struct buf *out, const struct task *t, enum task_json_form 
     buf_puts(out, ",\"cancel_requested\":");
     buf_puts(out, t->cancel_requested ? "true" : "false");
     put_last_attempt(out, t);
+}
+
+void task_json_write(struct buf *out, const struct task *t, enum task_json_form form)
+{
+    put_summary(out, t);
     if (form == TASK_JSON_FULL) {
         put_headers(out, t);
         put_body(out, t);
     }
+    buf_putc(out, '}');
+}
+
+void task_json_write_created(struct buf *out, const struct task *t, bool is_durable)
+{
+    put_summary(out, t);
+    buf_puts(out, ",\"durable\":");
+    buf_puts(out, is_durable ? "true" : "false");
     buf_putc(out, '}');
 }

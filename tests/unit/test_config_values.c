@@ -1,3 +1,4 @@
+#include "task/task.h"
 #include "base/log.h"
 #include "../support/config_fixture.h"
 #include <criterion/criterion.h>
@@ -177,6 +178,9 @@ Test(config_values, choices_are_log_enums)
     config_fixture_expect_ok(WORDS("--log-level", "warn", "--log-format", "json"), NO_WORDS);
     cr_expect_eq(config_fixture.log_level, LOG_LEVEL_WARN);
     cr_expect_eq(config_fixture.log_format, LOG_FORMAT_JSON);
+    config_fixture_expect_ok(WORDS("--durability", "replica"), NO_WORDS);
+    cr_expect_eq(config_fixture.durability, TASK_DURABILITY_REPLICA);
+    config_fixture_expect_refused("--durability", "disk", "is none of: memory fsync replica");
     config_fixture_expect_refused("--log-level", "warning", "is none of: debug info warn error");
     config_fixture_expect_refused("--log-format", "JSON", "is none of: text json");
 }

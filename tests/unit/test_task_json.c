@@ -50,13 +50,14 @@ Test(task_json, every_member_arrives)
 {
     struct task *t = task_with(",'delay':'30s','id':'order-17','queue':'mail.eu','method':'PUT','timeout':'2s',"
                                "'headers':{'X-A':'b'},'payload':[1],'retry':{'max_attempts':3,'initial':'5s',"
-                               "'multiplier':1.5,'max':'1m','jitter':0,'max_age':'1h'}");
+                               "'multiplier':1.5,'max':'1m','jitter':0,'max_age':'1h'},'durability':'replica'");
 
     cr_assert_not_null(t);
     cr_expect_str_eq(t->id, "order-17");
     cr_expect(t->has_digest);
     cr_expect_str_eq(t->queue, "mail.eu");
     cr_expect_eq(t->method, TASK_METHOD_PUT);
+    cr_expect_eq(t->durability, TASK_DURABILITY_REPLICA);
     cr_expect_eq(t->timeout_ms, 2000);
     cr_expect_eq(t->due_ms, 30000);
     cr_expect_eq(t->header_count, 1);

@@ -265,3 +265,20 @@ Test(task_json_write, a_full_buffer_is_remembered)
     cr_expect_eq(buf_status(&out), ERR_TOO_BIG);
     buf_deinit(&out);
 }
+
+Test(task_json_write, an_answer_to_creation_says_whether_it_is_durable)
+{
+    const struct task t = stored_task();
+    struct buf summary, created;
+
+    for (int durable = 0; durable < 2; durable++) {
+        buf_init(&summary, SIZE_MAX);
+        buf_init(&created, SIZE_MAX);
+        task_json_write(&summary, &t, TASK_JSON_SUMMARY);
+        task_json_write_created(&created, &t, durable);
+        cr_expect_eq(strncmp(created.data, summary.data, summary.len - 1), 0, "all of the summary comes first");
+        cr_expect_str_eq(created.data + summary.len - 1, durable ? ",\"durable\":true}" : ",\"durable\":false}");
+        buf_deinit(&summary);
+        buf_deinit(&created);
+    }
+}
