@@ -29,7 +29,6 @@
 #define RELEASE_DELAY_MS 1000 /* before a task given back for a local reason is due again */
 #define SHARE_WAIT_MS 50      /* for a slot of the receiver's share */
 #define WAITING_LOOK_MS 5
-#define WAITING_EXTRA 8 /* tasks that may wait, beyond half the capacity */
 #define DEAD_LOG_INTERVAL_MS 100
 #define OUTBOX_LINGER_MS 1 /* outcomes wait so long for company: nobody waits for them, and Redis works less */
 #define OUTBOX_FULL 32
@@ -212,7 +211,7 @@ static int lesser(int a, int b)
 static int free_slots(void *ctx)
 {
     struct worker *w = ctx;
-    int waiting_max = w->opts.capacity / 2 + WAITING_EXTRA;
+    int waiting_max = w->opts.capacity + 1;
     int unsettled = 2 * w->opts.capacity + waiting_max - deliveries_count(&w->all);
 
     if (free_pool_slots(w) <= 0)
