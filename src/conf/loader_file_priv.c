@@ -8,11 +8,13 @@
 #include "conf/value_priv.h"
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FILE_BYTES_MAX ((size_t)1 << 20)
 #define WHERE_SIZE 512
 #define NUMBER_SIZE 24
+#define SHOWN_MAX 60 /* of a value of the wrong type */
 
 /* The member's value as the text that a variable would hold, or NULL when its type is wrong. `number` is room. */
 static const char *member_text(const struct option *o, const json_t *value, char number[NUMBER_SIZE])
@@ -40,6 +42,21 @@ static const char *wanted_type(enum option_kind kind)
     return kind == OPTION_DURATION ? "a string with units or an integer of milliseconds" : "a string";
 }
 
+/* The value is shown unless it may hold a secret, which is told by the setting and not by the type. */
+static void fault_of_type(struct loader *l, const struct option *o, const json_t *value, const char *where)
+{
+    bool is_secret = o->kind == OPTION_SECRETS || o->kind == OPTION_REDIS;
+    size_t flags = JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15);
+    char *shown = is_secret ? NULL : json_dumps(value, flags);
+
+    if (!shown)
+        loader_fault(l, where, "the value must be %s", wanted_type(o->kind));
+    else
+        loader_fault(l, where, "the value must be %s, not %.*s%s", wanted_type(o->kind), SHOWN_MAX, shown,
+                     strlen(shown) > SHOWN_MAX ? "..." : "");
+    free(shown);
+}
+
 static void read_member(struct loader *l, const char *path, const char *key, const json_t *value)
 {
     size_t index = option_find(key, strlen(key));
@@ -60,7 +77,7 @@ static void read_member(struct loader *l, const char *path, const char *key, con
     if (text)
         loader_set(l, index, text, where);
     else
-        loader_fault(l, where, "the value must be %s", wanted_type(option_at(index)->kind));
+        fault_of_type(l, option_at(index), value, where);
     l->is_given[index] = true;
 }
 

@@ -117,7 +117,7 @@ Test(settings, all_faults_are_told_in_one_go)
 
     expect_text(text, "abc");
     expect_text(text, "many");
-    expect_text(text, "max-body");
+    expect_text(text, "max-body: the value must be an integer, not \"big\"");
     expect_text(text, "colour");
     expect_text(text, "no-such-flag");
     expect_text(text, "DUEPOST_NO_SUCH");

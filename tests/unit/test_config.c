@@ -179,14 +179,20 @@ Test(config, members_of_the_wrong_type_are_faults)
         const char *member;
         const char *reason;
     } rows[] = {
-        {"\"threads\": \"4\"", "threads: the value must be an integer"},
-        {"\"threads\": 4.0", "threads: the value must be an integer"},
-        {"\"threads\": null", "threads: the value must be an integer"},
-        {"\"listen\": 8080", "listen: the value must be a string"},
-        {"\"allow-net\": [\"::1\"]", "allow-net: the value must be a string"},
-        {"\"no-auth\": \"true\"", "no-auth: the value must be true or false"},
-        {"\"claim-idle\": 1.5", "claim-idle: the value must be a string with units or an integer of milliseconds"},
-        {"\"log-level\": true", "log-level: the value must be a string"},
+        {"\"threads\": \"4\"", "threads: the value must be an integer, not \"4\""},
+        {"\"threads\": 4.0", "threads: the value must be an integer, not 4.0"},
+        {"\"threads\": null", "threads: the value must be an integer, not null"},
+        {"\"listen\": 8080", "listen: the value must be a string, not 8080"},
+        {"\"allow-net\": [\"::1\"]", "allow-net: the value must be a string, not [\"::1\"]"},
+        {"\"no-auth\": \"true\"", "no-auth: the value must be true or false, not \"true\""},
+        {"\"claim-idle\": 1.5",
+         "claim-idle: the value must be a string with units or an integer of milliseconds, not 1.5"},
+        {"\"log-level\": true", "log-level: the value must be a string, not true"},
+        {"\"threads\": \"000000000000000000000000000000000000000000000000000000000000000\"",
+         "threads: the value must be an integer, not \"00000000000000000000000000000000000000000000000000000000000..."},
+        {"\"redis\": [\"redis://me:hunter2@h\"]", "redis: the value must be a string"}, /* may hold secrets */
+        {"\"token\": 1234567890123456", "token: the value must be a string"},
+        {"\"signing-secret\": [\"whsec_x\"]", "signing-secret: the value must be a string"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
