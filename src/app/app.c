@@ -201,6 +201,7 @@ static int start_workers(struct app *a)
     struct worker_opts opts = {.store = a->store,
                                .redis = &a->redis,
                                .allow_net = &a->config->allow_net,
+                               .listener = server_endpoint(a->server),
                                .secrets = &a->secrets,
                                .ca_file = a->config->ca_file,
                                .version = DUEPOST_VERSION,

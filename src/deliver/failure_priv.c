@@ -203,7 +203,6 @@ static void describe_silence(const struct attempt *a, struct text *t)
     } else if (is_blocked(a)) {
         put_words(t, "blocked: ");
         put_words(t, a->blocked);
-        put_words(t, " is not a public address (allow-net)");
     } else if (a->code == CURLE_OPERATION_TIMEDOUT) {
         describe_timeout(a, t);
     } else if (a->was_resent) {

@@ -1,6 +1,7 @@
 #ifndef DELIVER_POOL_H
 #define DELIVER_POOL_H
 
+#include "base/endpoint.h"
 #include "base/err.h"
 #include "base/loop.h"
 #include "base/netaddr.h"
@@ -29,6 +30,7 @@ struct pool_opts {
     struct loop *loop;                       /* keeps */
     int capacity;                            /* attempts in flight at most */
     const struct cidr_list *allow_net;       /* keeps */
+    const struct endpoint_list *own;         /* keeps: never dialled, whatever is allowed; NULL: none */
     const struct signature_secrets *secrets; /* keeps; count 0: unsigned */
     const char *ca_file;                     /* keeps; NULL: the system's */
     const char *version;                     /* keeps; for User-Agent */

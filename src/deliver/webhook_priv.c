@@ -30,27 +30,39 @@
 
 /* --- addresses --- */
 
-static bool address_is_allowed(struct attempt *a, const struct netaddr *address, const char *text)
+/* What belongs to the gateway is never dialled, because a task must not create tasks or write to Redis: what is allowed
+ * does not matter then. */
+static bool address_is_allowed(struct attempt *a, const struct netaddr *address, int port, const char *text)
 {
-    if (netaddr_is_allowed(address, a->env->opts->allow_net))
+    static const struct endpoint_list none = {.count = 0};
+    const struct pool_opts *opts = a->env->opts;
+    const struct endpoint *own = endpoint_list_find(opts->own != NULL ? opts->own : &none, address, port);
+    bool is_v6 = strchr(text, ':') != NULL;
+
+    if (own == NULL && netaddr_is_allowed(address, opts->allow_net))
         return true;
-    if (a->blocked[0] == '\0')
-        (void)snprintf(a->blocked, sizeof(a->blocked), "%s", text);
+    if (a->blocked[0] != '\0')
+        return false;
+    if (own != NULL)
+        (void)snprintf(a->blocked, sizeof(a->blocked), "%s%s%s:%d is %s", is_v6 ? "[" : "", text, is_v6 ? "]" : "",
+                       port, own->what);
+    else
+        (void)snprintf(a->blocked, sizeof(a->blocked), "%s is not a public address (allow-net)", text);
     return false;
 }
 
 static bool sockaddr_is_allowed(struct attempt *a, const struct sockaddr *sa)
 {
     char text[INET6_ADDRSTRLEN] = "?";
-    struct netaddr address;
+    struct endpoint dialled;
 
-    if (!netaddr_from_sockaddr(sa, &address))
+    if (!endpoint_from_sockaddr(sa, NULL, &dialled))
         return false;
     if (sa->sa_family == AF_INET)
         (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, text, sizeof(text));
     else
         (void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, text, sizeof(text));
-    return address_is_allowed(a, &address, text);
+    return address_is_allowed(a, &dialled.address, dialled.port, text);
 }
 
 /* Before a new connection: libcurl goes on to the name's next address when this one is refused. */
@@ -79,14 +91,13 @@ static int on_before_request(void *clientp, char *peer_ip, char *local_ip, int p
     struct netaddr address;
 
     (void)local_ip;
-    (void)peer_port;
     (void)local_port;
     a->env->on_found(a->env->ctx, a);
     if (a->sent_mono_us != 0) {
         a->was_resent = true;
         return CURL_PREREQFUNC_ABORT;
     }
-    if (!netaddr_parse(peer_ip, strlen(peer_ip), &address) || !address_is_allowed(a, &address, peer_ip))
+    if (!netaddr_parse(peer_ip, strlen(peer_ip), &address) || !address_is_allowed(a, &address, peer_port, peer_ip))
         return CURL_PREREQFUNC_ABORT;
     a->sent_mono_us = clock_mono_us();
     return CURL_PREREQFUNC_OK;

@@ -8,7 +8,6 @@
 #include "task/signature.h"
 #include "task/task.h"
 #include <curl/curl.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,7 +81,7 @@ struct attempt {
     int socket_errno;         /* why the last one could not be; 0 */
     CURLcode code;
     struct answer answer;
-    char blocked[INET6_ADDRSTRLEN]; /* an address that may not be dialled; "" */
+    char blocked[128]; /* the address that may not be dialled, and why; "" */
     char curl_error[CURL_ERROR_SIZE];
 };
 

@@ -39,7 +39,7 @@ out:
     return fd;
 }
 
-static int port_of(int fd)
+static bool read_bound(int fd, struct endpoint *bound)
 {
     union {
         struct sockaddr any;
@@ -48,12 +48,10 @@ static int port_of(int fd)
     } a = {.v6 = {0}};
     socklen_t size = sizeof(a);
 
-    if (getsockname(fd, &a.any, &size) == -1)
-        return 0;
-    return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
+    return getsockname(fd, &a.any, &size) == 0 && endpoint_from_sockaddr(&a.any, "this gateway itself", bound);
 }
 
-enum err listen_open(const char *host, int port, int *fd, int *bound_port, char detail[SERVER_DETAIL_SIZE])
+enum err listen_open(const char *host, int port, int *fd, struct endpoint *bound, char detail[SERVER_DETAIL_SIZE])
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     struct addrinfo *found = NULL;
@@ -62,7 +60,6 @@ enum err listen_open(const char *host, int port, int *fd, int *bound_port, char 
     int rc = 0;
 
     *fd = -1;
-    *bound_port = 0;
     (void)snprintf(service, sizeof(service), "%d", port);
     rc = getaddrinfo(host, service, &hints, &found);
     if (rc != 0) {
@@ -71,10 +68,12 @@ enum err listen_open(const char *host, int port, int *fd, int *bound_port, char 
     }
     for (const struct addrinfo *a = found; a && *fd == -1; a = a->ai_next)
         *fd = try_address(a);
+    if (*fd != -1 && !read_bound(*fd, bound)) {
+        (void)close(*fd);
+        *fd = -1;
+    }
     if (*fd == -1)
         set_detail(detail, host, port, strerror_r(errno, why, sizeof(why)));
-    else
-        *bound_port = port_of(*fd);
     freeaddrinfo(found);
     return *fd == -1 ? ERR_IO : ERR_OK;
 }

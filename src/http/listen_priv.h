@@ -4,7 +4,8 @@
 #include "base/err.h"
 #include "http/server.h"
 
-/* Bind and listen. Gives *fd and the port that was taken in *bound_port. ERR_IO with one line in `detail`. */
-enum err listen_open(const char *host, int port, int *fd, int *bound_port, char detail[SERVER_DETAIL_SIZE]) NODISCARD;
+/* Bind and listen. Gives *fd, and where it listens in *bound. ERR_IO with one line in `detail`. */
+enum err listen_open(const char *host, int port, int *fd, struct endpoint *bound,
+                     char detail[SERVER_DETAIL_SIZE]) NODISCARD;
 
 #endif

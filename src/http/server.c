@@ -49,7 +49,7 @@ struct server {
     struct loop *loop;
     struct thread *thread;
     int listen_fd;
-    int port;
+    struct endpoint bound;
     struct connections connections;
     size_t request_count;      /* under way */
     size_t operation_count;    /* with the store */
@@ -429,7 +429,7 @@ enum err server_create(const struct server_opts *opts, struct server **out, char
     s->loop = loop_create();
     s->connections.max = opts->connection_max;
     s->now_mono_ms = s->env.started_mono_ms;
-    err = listen_open(opts->host, opts->port, &s->listen_fd, &s->port, detail);
+    err = listen_open(opts->host, opts->port, &s->listen_fd, &s->bound, detail);
     if (err != ERR_OK)
         goto out;
     err = start_daemon(s, detail);
@@ -447,9 +447,14 @@ enum err server_begin(struct server *s, struct store *store)
     return thread_start("http", run, s, &s->thread);
 }
 
+const struct endpoint *server_endpoint(const struct server *s)
+{
+    return &s->bound;
+}
+
 int server_port(const struct server *s)
 {
-    return s->port;
+    return s->bound.port;
 }
 
 void server_stop(struct server **s, int64_t deadline_mono_ms)

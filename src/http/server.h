@@ -2,6 +2,7 @@
 #define HTTP_SERVER_H
 
 #include "base/buf.h"
+#include "base/endpoint.h"
 #include "base/err.h"
 #include "base/netaddr.h"
 #include "store/store.h"
@@ -44,7 +45,8 @@ enum err server_create(const struct server_opts *opts, struct server **out, char
 /* Start the thread that answers, from this store (keeps). ERR_IO when the system has no thread left. */
 enum err server_begin(struct server *s, struct store *store) NODISCARD;
 
-/* The port that is listened on. */
+/* Where it listens: the address it is really bound to, and the port that was taken. Borrowed. */
+const struct endpoint *server_endpoint(const struct server *s);
 int server_port(const struct server *s);
 
 /* Take no new connections and requests from now on (503 shutting_down on open ones); wait until those under way are

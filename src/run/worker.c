@@ -40,6 +40,8 @@ struct worker {
     struct queue *settled; /* ops the store has done */
     struct feed *feed;
     struct pool *pool;
+    struct endpoint own[2]; /* never dialled: the listener, and Redis as long as it is reached by TCP */
+    struct endpoint_list own_list;
     struct share *share;
     struct thread *thread;
     struct deliveries all;
@@ -50,6 +52,7 @@ struct worker {
     struct log_limit dead_limit;
     bool has_aborted;
     bool has_room_news;
+    bool was_up;
     atomic_bool is_draining, is_aborting, is_stopping, is_done, is_up;
     atomic_int in_flight;
     atomic_llong ended;
@@ -283,6 +286,22 @@ static void follow_orders(struct worker *w)
         atomic_store(&w->is_done, true);
 }
 
+/* Tasks come only after this: the feed reads a turn later. The address is taken from the connection itself, so it is
+ * right whatever the name of Redis meant before. */
+static void note_redis(struct worker *w)
+{
+    struct endpoint *redis = &w->own[1];
+    bool is_up = feed_is_up(w->feed);
+
+    if (is_up && !w->was_up) {
+        w->own_list.count = feed_peer(w->feed, redis) ? 2 : 1;
+        if (w->own_list.count == 2 && netaddr_is_of_this_machine(&redis->address))
+            redis->address = (struct netaddr){{0}}; /* it may listen on all of them */
+    }
+    w->was_up = is_up;
+    atomic_store(&w->is_up, is_up);
+}
+
 static int64_t sooner(int64_t a, int64_t b)
 {
     return b < 0 || (a >= 0 && a < b) ? a : b;
@@ -306,7 +325,7 @@ static void run(void *ctx)
         if (w->all.counts[DELIVERY_WAITING] > 0)
             wait_ms = sooner(wait_ms, w->has_room_news ? 0 : WAITING_LOOK_MS);
         atomic_store(&w->in_flight, pool_in_flight(w->pool));
-        atomic_store(&w->is_up, feed_is_up(w->feed));
+        note_redis(w);
         if (w->has_room_news) {
             w->has_room_news = false;
             w->opts.on_room(w->opts.ctx);
@@ -322,6 +341,7 @@ static enum err create_parts(struct worker *w)
     struct pool_opts pool = {.loop = w->loop,
                              .capacity = w->opts.capacity,
                              .allow_net = w->opts.allow_net,
+                             .own = &w->own_list,
                              .secrets = w->opts.secrets,
                              .ca_file = w->opts.ca_file,
                              .version = w->opts.version,
@@ -350,6 +370,8 @@ enum err worker_start(const struct worker_opts *opts, struct worker **out)
     w->opts = *opts;
     (void)snprintf(w->consumer, sizeof w->consumer, "%s/%d", opts->redis->gateway, opts->index);
     (void)snprintf(name, sizeof name, "worker-%d", opts->index);
+    w->own[0] = *opts->listener;
+    w->own_list = (struct endpoint_list){.items = w->own, .count = 1};
     deliveries_init(&w->all);
     w->renewals.interval_ms = opts->redis->claim_idle_ms / 3;
     w->share = share_create();

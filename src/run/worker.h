@@ -1,6 +1,7 @@
 #ifndef RUN_WORKER_H
 #define RUN_WORKER_H
 
+#include "base/endpoint.h"
 #include "base/err.h"
 #include "base/metrics.h"
 #include "base/netaddr.h"
@@ -21,6 +22,7 @@ struct worker_opts {
     struct store *store;                     /* keeps */
     const struct redis_opts *redis;          /* keeps */
     const struct cidr_list *allow_net;       /* keeps */
+    const struct endpoint *listener;         /* keeps; of this gateway's API, never dialled */
     const struct signature_secrets *secrets; /* keeps */
     const char *ca_file;                     /* keeps; NULL: the system's */
     const char *version;                     /* keeps */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* hiredis keeps the order of commands and replies and tells of a lost connection by answering everything with NULL;
  * this file adds what turns that into a connection that can be relied on:
@@ -304,6 +305,16 @@ int64_t conn_tick(struct conn *c)
 bool conn_is_up(const struct conn *c)
 {
     return c->state == CONN_UP;
+}
+
+bool conn_peer(const struct conn *c, struct endpoint *out)
+{
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof(peer);
+
+    if (!c->ac || getpeername(c->ac->c.fd, (struct sockaddr *)&peer, &size) == -1)
+        return false;
+    return endpoint_from_sockaddr((const struct sockaddr *)&peer, "the Redis of this gateway", out);
 }
 
 const char *conn_redis_version(const struct conn *c)

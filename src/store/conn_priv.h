@@ -1,6 +1,7 @@
 #ifndef STORE_CONN_PRIV_H
 #define STORE_CONN_PRIV_H
 
+#include "base/endpoint.h"
 #include "base/loop.h"
 #include "store/keys_priv.h"
 #include "store/redis_opts.h"
@@ -42,6 +43,8 @@ void conn_destroy(struct conn **c); /* outstanding commands are answered with NU
 int64_t conn_tick(struct conn *c);
 
 bool conn_is_up(const struct conn *c);
+/* What it is connected to; false for a unix socket, or without a connection. */
+bool conn_peer(const struct conn *c, struct endpoint *out);
 const char *conn_redis_version(const struct conn *c); /* "" before the first connect */
 
 /* Queue a sealed call; `fn` is called once. False, and `fn` is not called, when the connection is not up. The answer

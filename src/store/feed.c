@@ -379,6 +379,11 @@ bool feed_is_up(const struct feed *f)
     return conn_is_up(f->conn);
 }
 
+bool feed_peer(const struct feed *f, struct endpoint *out)
+{
+    return conn_peer(f->conn, out);
+}
+
 /* -------------------------------------------------------------------- life */
 
 enum err feed_create(const struct feed_opts *opts, struct feed **out)

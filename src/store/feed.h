@@ -1,6 +1,7 @@
 #ifndef STORE_FEED_H
 #define STORE_FEED_H
 
+#include "base/endpoint.h"
 #include "base/err.h"
 #include "base/loop.h"
 #include "store/redis_opts.h"
@@ -40,5 +41,8 @@ int64_t feed_tick(struct feed *f);
 void feed_stop(struct feed *f);
 bool feed_is_stopped(const struct feed *f); /* nothing will come any more */
 bool feed_is_up(const struct feed *f);      /* connected and reading */
+
+/* The address of the Redis it is connected to; false for a unix socket, or without a connection. */
+bool feed_peer(const struct feed *f, struct endpoint *out);
 
 #endif

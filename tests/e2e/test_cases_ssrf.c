@@ -211,6 +211,76 @@ Test(cases_ssrf, an_allowed_network_opens_itself_and_nothing_beside)
     cr_expect_eq(r->status, 201, "the mapped form follows the rule of the address in it: %s", r->body);
 }
 
+/* Whether a task to this URL is refused by its address being the gateway's own, in which no setting can help. */
+static void expect_own(const char *id, const char *host, int port, const char *shown_host, const char *what)
+{
+    const struct reply *r = client_post_task(
+        gateway->api,
+        "{\"id\":\"%s\",\"url\":\"http://%s:%d/tasks\",\"payload\":{\"url\":\"%s\"},\"retry\":{\"max_attempts\":1}}",
+        id, host, port, sink_url(sink, "/inner"));
+    char error[128];
+
+    cr_assert_eq(r->status, 201, "%s", r->body);
+    json_t *task = task_reaches(gateway->api, id, "dead", ARRIVE_MS);
+    (void)snprintf(error, sizeof(error), "blocked: %s:%d is %s", shown_host, port, what);
+    cr_expect_str_eq(json_text_at(task, "last_attempt.error"), error);
+    cr_expect(json_null_at(task, "last_attempt.status"));
+}
+
+/* Only these tasks were made, none by a task; and a receiver beside the gateway gets its own. */
+static void expect_created(int count)
+{
+    cr_expect_eq(json_integer_at(client_get(gateway->api, "/stats")->json, "totals.created"), count);
+    const struct reply *r =
+        client_post_task(gateway->api, "{\"id\":\"beside\",\"url\":\"%s\"}", sink_url(sink, "/beside"));
+    cr_assert_eq(r->status, 201, "%s", r->body);
+    task_reaches(gateway->api, "beside", "delivered", ARRIVE_MS);
+    cr_expect_eq(sink_count(sink, NULL), 1, "only what was beside");
+}
+
+static int gateway_port(void)
+{
+    return (int)strtol(strrchr(gateway->url, ':') + 1, NULL, 10);
+}
+
+Test(cases_ssrf, a_task_to_the_gateway_itself_makes_no_task)
+{
+    static const char itself[] = "this gateway itself";
+
+    start("127.0.0.0/8");
+    expect_own("plain", "127.0.0.1", gateway_port(), "127.0.0.1", itself);
+    expect_own("mapped", "[::ffff:127.0.0.1]", gateway_port(), "[::ffff:127.0.0.1]", itself);
+    expect_own("name", "localhost", gateway_port(), "127.0.0.1", itself);
+    expect_created(3);
+}
+
+Test(cases_ssrf, a_task_to_the_gateway_itself_makes_no_task_when_it_listens_on_all_addresses)
+{
+    static const char itself[] = "this gateway itself";
+    static const char *const args[] = {"--listen", "0.0.0.0:0", "--no-auth", NULL};
+
+    gateway = gateway_start(
+        &(struct gateway_opts){.redis = redis_fixture_url(redis), .allow_net = "127.0.0.0/8,0.0.0.0/32", .args = args});
+    expect_own("plain", "127.0.0.1", gateway_port(), "127.0.0.1", itself);
+    expect_own("other", "127.1.2.3", gateway_port(), "127.1.2.3", itself);
+    expect_own("any", "0.0.0.0", gateway_port(), "0.0.0.0", itself);
+    expect_created(3);
+}
+
+Test(cases_ssrf, a_task_to_the_gateways_redis_does_not_reach_it)
+{
+    static const char its_redis[] = "the Redis of this gateway";
+    int port = redis_fixture_open_port(redis);
+    char url[64];
+
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", port);
+    gateway = gateway_start(&(struct gateway_opts){.redis = url});
+    expect_own("plain", "127.0.0.1", port, "127.0.0.1", its_redis);
+    expect_own("other", "127.1.2.3", port, "127.1.2.3", its_redis);
+    expect_own("itself", "127.0.0.1", gateway_port(), "127.0.0.1", "this gateway itself");
+    expect_created(3);
+}
+
 /* The setting was narrower when the task was made than when it is sent. */
 Test(cases_ssrf, what_was_allowed_at_its_creation_is_checked_again_when_it_is_sent)
 {

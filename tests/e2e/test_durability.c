@@ -2,11 +2,9 @@
 #include "../support/gateway.h"
 #include "../support/json_expect.h"
 #include "../support/wait.h"
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ARRIVE_MS 10000
 #define WAIT_MS 1000 /* the longest wait for a disk or a replica */
@@ -51,23 +49,10 @@ static bool is_durable(const char *id, const char *durability)
     return durable;
 }
 
-static int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    cr_assert_eq(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-    cr_assert_eq(getsockname(fd, (struct sockaddr *)&a, &bytes), 0);
-    close(fd);
-    return ntohs(a.sin_port);
-}
-
 static void add_replica(void)
 {
-    int port = free_port();
+    int port = redis_fixture_open_port(redis);
 
-    redis_fixture_run(redis, "CONFIG SET port %d", port);
     redis_fixture_run(redis, "CONFIG SET repl-diskless-sync-delay 0");
     replica = redis_fixture_create(false);
     redis_fixture_run(replica, "REPLICAOF 127.0.0.1 %d", port);

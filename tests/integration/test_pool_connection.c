@@ -221,6 +221,74 @@ Test(pool_connection, a_reused_connection_is_checked_again)
     cr_expect_eq(receiver_count(f->receiver), 1);
 }
 
+/* Where the receiver listens is said to be the gateway's own. */
+static struct endpoint own_endpoint(const char *address)
+{
+    struct endpoint own = {.port = receiver_port(f->receiver), .what = "this gateway itself"};
+
+    cr_assert(netaddr_parse(address, strlen(address), &own.address), "%s", address);
+    return own;
+}
+
+static void expect_own(const char *shown_address)
+{
+    char error[128];
+    const struct webhook_result *r = pool_fixture_send(f, t);
+
+    (void)snprintf(error, sizeof(error), "blocked: %s:%d is this gateway itself", shown_address,
+                   receiver_port(f->receiver));
+    cr_expect_eq(r->status, 0);
+    cr_expect_str_eq(r->error, error);
+    cr_expect_eq(r->sent_mono_us, 0);
+    cr_expect(!r->is_local_failure);
+}
+
+Test(pool_connection, what_is_the_gateways_own_is_never_dialled_although_it_is_allowed)
+{
+    struct endpoint own[] = {own_endpoint("127.0.0.1"), own_endpoint("::1")};
+
+    f->own = (struct endpoint_list){.items = own, .count = 2};
+    expect_own("127.0.0.1");
+    set_url("http://[::ffff:127.0.0.1]", receiver_port(f->receiver), "/");
+    expect_own("[::ffff:127.0.0.1]");
+    set_url("http://[::1]", receiver_port(f->receiver), "/");
+    expect_own("[::1]");
+    f->allow_net.count = 0;
+    expect_own("[::1]");
+    cr_expect_eq(receiver_connection_count(f->receiver), 0);
+}
+
+Test(pool_connection, all_addresses_of_this_machine_are_the_gateways_own_when_it_listens_on_all)
+{
+    struct endpoint own = own_endpoint("0.0.0.0");
+
+    f->own = (struct endpoint_list){.items = &own, .count = 1};
+    expect_own("127.0.0.1");
+    set_url("http://127.9.9.9", receiver_port(f->receiver), "/");
+    expect_own("127.9.9.9");
+    cr_expect_eq(receiver_connection_count(f->receiver), 0);
+}
+
+Test(pool_connection, another_port_beside_the_gateways_own_is_dialled)
+{
+    struct endpoint own = own_endpoint("0.0.0.0");
+
+    own.port++;
+    f->own = (struct endpoint_list){.items = &own, .count = 1};
+    cr_expect_eq(pool_fixture_send(f, t)->status, 200, "%s", f->results[0].error);
+}
+
+Test(pool_connection, a_reused_connection_to_what_became_the_gateways_own_is_not_used)
+{
+    struct endpoint own = own_endpoint("127.0.0.1");
+
+    cr_assert_eq(pool_fixture_send(f, t)->status, 200);
+    f->own = (struct endpoint_list){.items = &own, .count = 1};
+    expect_own("127.0.0.1");
+    cr_expect_eq(receiver_connection_count(f->receiver), 1, "the connection was open, and found");
+    cr_expect_eq(receiver_count(f->receiver), 1);
+}
+
 struct address_case {
     char host[80];
     char address[48];

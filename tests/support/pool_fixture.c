@@ -37,6 +37,7 @@ struct pool_fixture *pool_fixture_create(const struct pool_fixture_opts *opts)
     pool_opts.loop = f->loop;
     pool_opts.capacity = o->capacity != 0 ? o->capacity : 256;
     pool_opts.allow_net = &f->allow_net;
+    pool_opts.own = &f->own;
     pool_opts.secrets = &f->secrets;
     cr_assert_eq(pool_create(&pool_opts, &f->pool), ERR_OK);
     return f;

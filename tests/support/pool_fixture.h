@@ -22,6 +22,7 @@ struct pool_fixture {
     struct pool *pool;
     struct receiver *receiver;
     struct cidr_list allow_net;
+    struct endpoint_list own; /* empty */
     struct signature_secrets secrets;
     struct webhook_result results[POOL_FIXTURE_RESULTS];
     void *owners[POOL_FIXTURE_RESULTS];

@@ -3,11 +3,14 @@
 #include "tmpdir.h"
 #include "wait.h"
 #include <criterion/criterion.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define START_MS 10000
 
@@ -179,6 +182,27 @@ void redis_fixture_run(struct redis_fixture *f, const char *format, ...)
     redisReply *r = command(f, format, args);
     va_end(args);
     freeReplyObject(r);
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    cr_assert_eq(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&a, &bytes), 0);
+    (void)close(fd);
+    return ntohs(a.sin_port);
+}
+
+int redis_fixture_open_port(struct redis_fixture *f)
+{
+    int port = free_port();
+
+    redis_fixture_run(f, "CONFIG SET bind 127.0.0.1");
+    redis_fixture_run(f, "CONFIG SET port %d", port);
+    return port;
 }
 
 long long redis_fixture_info(struct redis_fixture *f, const char *field)

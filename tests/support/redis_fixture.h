@@ -26,6 +26,9 @@ void redis_fixture_resume(struct redis_fixture *f); /* SIGCONT */
 const char *redis_fixture_socket(const struct redis_fixture *f); /* the path */
 const char *redis_fixture_url(const struct redis_fixture *f);    /* "unix:///..." */
 
+/* Let it listen on a free TCP port of 127.0.0.1 too, from now on; the port. Not kept over a restart. */
+int redis_fixture_open_port(struct redis_fixture *f);
+
 /* The test's own connection, made anew after a restart. Borrowed. */
 redisContext *redis_fixture_connection(struct redis_fixture *f);
 
