@@ -6,7 +6,6 @@
  * end (the proleptic Gregorian calendar, exact for all years from 0 on). */
 #include "base/clock.h"
 #include "base/parse.h"
-#include <stdio.h>
 #include <string.h>
 
 #define DAY_S 86400
@@ -305,17 +304,37 @@ bool parse_http_date(const char *s, size_t n, int64_t *out_s)
     return true;
 }
 
+/* `count` digits, leading zeros included. */
+static char *put_digits(char *at, int value, int count)
+{
+    for (int i = count - 1; i >= 0; i--, value /= 10)
+        at[i] = (char)('0' + value % 10);
+    return at + count;
+}
+
+static char *put_part(char *at, int value, int count, char after)
+{
+    at = put_digits(at, value, count);
+    *at = after;
+    return at + 1;
+}
+
+/* By hand: three of these are in every answer, and snprintf takes longer for one than the rest of the answer. */
 void parse_format_rfc3339(int64_t ms, char out[PARSE_RFC3339_SIZE])
 {
     const struct civil last = {YEAR_MAX, 12, 31, 23, 59, 59};
     int64_t last_ms = civil_to_unix_s(&last) * 1000 + 999;
     int64_t clamped_ms = ms < 0 ? 0 : ms > last_ms ? last_ms : ms;
     struct civil t = {0};
-    char text[64]; /* wider than needed, so that the compiler sees that nothing can be cut */
+    char *at = out;
 
     civil_from_unix_s(clamped_ms / 1000, &t);
-    (void)snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", t.year, t.month, t.day, t.hour, t.minute,
-                   t.second, (int)(clamped_ms % 1000));
-    memcpy(out, text, PARSE_RFC3339_SIZE - 1);
-    out[PARSE_RFC3339_SIZE - 1] = '\0';
+    at = put_part(at, t.year, 4, '-');
+    at = put_part(at, t.month, 2, '-');
+    at = put_part(at, t.day, 2, 'T');
+    at = put_part(at, t.hour, 2, ':');
+    at = put_part(at, t.minute, 2, ':');
+    at = put_part(at, t.second, 2, '.');
+    at = put_part(at, (int)(clamped_ms % 1000), 3, 'Z');
+    *at = '\0';
 }

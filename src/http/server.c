@@ -40,6 +40,7 @@
 #define POOL_BYTES ((size_t)16 * 1024) /* libmicrohttpd's memory for a connection: heads and pieces of bodies */
 #define EXCESS_CONNECTIONS 64          /* over the limit, to be told so */
 #define TURN_MAX_MS 250                /* after its limit libmicrohttpd accepts only at the next MHD_run */
+#define HAND_OVER 16                   /* operations: Redis begins with them while the rest of a turn is read */
 #define REPLY_FACTOR 6                 /* a byte of a body is at most so many in JSON, \u0001 */
 #define REPLY_SPARE_BYTES ((size_t)16 * 1024 * 1024)
 
@@ -53,8 +54,9 @@ struct server {
     struct connections connections;
     size_t request_count;      /* under way */
     size_t operation_count;    /* with the store */
-    struct store_op *first_op; /* of this turn, not yet submitted */
+    struct store_op *first_op; /* not yet submitted */
     struct store_op *last_op;
+    int gathered_count; /* of those */
     int64_t now_mono_ms; /* of this turn */
     int64_t next_sweep_mono_ms;
     int64_t stop_deadline_mono_ms; /* written before stop_asked is set */
@@ -220,6 +222,18 @@ static enum MHD_Result on_body(struct server *s, struct request *r, const char *
     return err == ERR_OK ? MHD_YES : refuse_on_socket(s, r);
 }
 
+static void submit_operations(struct server *s)
+{
+    struct store_op *first = s->first_op;
+    struct store_op *last = s->last_op;
+
+    s->first_op = NULL;
+    s->last_op = NULL;
+    s->gathered_count = 0;
+    if (first)
+        store_submit_chain(s->env.store, first, last);
+}
+
 /* Call the handler; it answers or leaves an operation for the store. */
 static enum MHD_Result on_end(struct server *s, struct request *r)
 {
@@ -234,6 +248,8 @@ static enum MHD_Result on_end(struct server *s, struct request *r)
         s->first_op = &r->op;
     s->last_op = &r->op;
     s->operation_count++;
+    if (++s->gathered_count == HAND_OVER)
+        submit_operations(s);
     return MHD_YES;
 }
 
@@ -274,17 +290,6 @@ static enum MHD_Result on_call(void *cls, struct MHD_Connection *mhd, const char
 }
 
 /* ---- the loop ---- */
-
-static void submit_operations(struct server *s)
-{
-    struct store_op *first = s->first_op;
-    struct store_op *last = s->last_op;
-
-    s->first_op = NULL;
-    s->last_op = NULL;
-    if (first)
-        store_submit_chain(s->env.store, first, last);
-}
 
 static void finish_operation(struct server *s, struct request *r)
 {
