@@ -56,7 +56,7 @@ struct server {
     size_t operation_count;    /* with the store */
     struct store_op *first_op; /* not yet submitted */
     struct store_op *last_op;
-    int gathered_count; /* of those */
+    int gathered_count;  /* of those */
     int64_t now_mono_ms; /* of this turn */
     int64_t next_sweep_mono_ms;
     int64_t stop_deadline_mono_ms; /* written before stop_asked is set */
