@@ -80,8 +80,9 @@ local function flush_counters()
     flush_level(BUSY, busy)
 end
 
--- The head of a record as a table, its queue included; nil when there is no such record. Most records are short: then
--- `whole` is all of it, as read, and saves reading it again.
+-- The head of a record as a table, its queue included; nil when there is no such record, or bytes that are none: one
+-- that was broken by hand must not fail the call for all others in it. Most records are short: then `whole` is all of
+-- it, as read, and saves reading it again.
 local GLANCE_BYTES, GLANCE_LAST = 512, '511'
 local function read_head(key)
     local text = redis.call('GETRANGE', key, '0', GLANCE_LAST)
@@ -96,6 +97,7 @@ local function read_head(key)
     local at = HEAD_BYTES + h.history
     if not h.whole and #text < at + 65 then text = redis.call('GETRANGE', key, 0, at + 64) end
     local queue_bytes = string.byte(text, at + 1)
+    if not queue_bytes or h.state < SCHEDULED or h.state > EXPIRED then return nil end
     h.queue = queue_bytes > 0 and string.sub(text, at + 2, at + 1 + queue_bytes) or 'default'
     return h
 end

@@ -309,8 +309,9 @@ LUA_TEST(lua_orphans, keys_of_others_are_not_touched)
 {
     redis_fixture_run(lua_redis(lua), "SET %sother{0}x y", "");
     redis_fixture_run(lua_redis(lua), "HSET %snohash a b", lua_keys(lua)->base);
+    redis_fixture_run(lua_redis(lua), "SET %snote %s", lua_keys(lua)->base, "which_is_no_record_of_a_task");
     cr_expect_eq(lua_mend(lua, 100), 0);
-    redis_fixture_run(lua_redis(lua), "DEL other{0}x %snohash", lua_keys(lua)->base);
+    redis_fixture_run(lua_redis(lua), "DEL other{0}x %snohash %snote", lua_keys(lua)->base, lua_keys(lua)->base);
 }
 
 LUA_TEST(lua_orphans, each_step_is_a_short_one)

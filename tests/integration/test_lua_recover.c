@@ -77,6 +77,21 @@ LUA_TEST(lua_recover, a_task_that_was_read_and_never_claimed_is_taken_back_too)
     cr_expect_eq(lua_counter(lua, "out", "mail"), 0);
 }
 
+LUA_TEST(lua_recover, a_record_that_breaks_off_holds_up_no_other)
+{
+    struct lua_entry broken = lua_start(lua, "a", "mail", "g/1"), e = lua_start(lua, "b", "mail", "g/1");
+    redisReply *head = redis_fixture_command(lua_redis(lua), "GETRANGE %sa 0 19", lua_keys(lua)->base);
+
+    redis_fixture_run(lua_redis(lua), "SET %sa %b", lua_keys(lua)->base, head->str, head->len);
+    freeReplyObject(head);
+    lua_make_idle(lua, &broken, "g/1", IDLE_MS);
+    lua_make_idle(lua, &e, "g/1", IDLE_MS);
+    cr_expect_eq(lua_recover(lua, "h", IDLE_MS), 2);
+    cr_expect_eq(lua_state(lua, "b"), TASK_SCHEDULED);
+    cr_expect_eq(lua_counter(lua, "totals", "orphans"), 1);
+    redis_fixture_run(lua_redis(lua), "DEL %sa", lua_keys(lua)->base); /* nothing counts it any more */
+}
+
 LUA_TEST(lua_recover, a_task_that_nobody_read_is_left_alone)
 {
     lua_add(lua, "a", "+0", "mail");

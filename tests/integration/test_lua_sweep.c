@@ -72,6 +72,18 @@ LUA_TEST(lua_sweep, nothing_finished_sweeps_nothing)
     cr_expect_eq(lua_state(lua, "a"), TASK_SCHEDULED);
 }
 
+Test(lua_sweep, a_record_that_breaks_off_holds_up_no_other)
+{
+    finish("a", "mail", 'd');
+    finish("b", "mail", 'd');
+    redisReply *head = redis_fixture_command(lua_redis(lua), "GETRANGE %sa 0 19", lua_keys(lua)->base);
+
+    redis_fixture_run(lua_redis(lua), "SET %sa %b", lua_keys(lua)->base, head->str, head->len);
+    freeReplyObject(head);
+    cr_expect_eq(sweep((const int64_t[]){0, 0, 0, 0}, MANY, 100).next_ms, -1, "the container is empty");
+    cr_expect_eq(lua_state(lua, "b"), -1);
+}
+
 LUA_TEST(lua_sweep, a_finished_task_stays_for_its_retention)
 {
     finish("a", "mail", 'd');
