@@ -3,15 +3,34 @@
 -- ARGV:    base, 1 when the caller may have claimed these before and not heard the answer (else 0), then for each
 --          entry: entry id, generation
 -- Returns: Redis TIME in us, then for each entry its record, or nil when the task is gone, was cancelled or went back
---          to its lane since; such an entry is dropped.
--- Cost: constant an entry. Idempotent: an entry that the caller claimed before gives its record again.
+--          to its lane, since or just now; such an entry is dropped.
+-- Cost: constant an entry, and the bytes of the answer. Idempotent: an entry that the caller claimed before gives its
+--       record again.
 --
 -- An entry can be read twice when the group was made again, or given to another consumer by hand. Whoever claimed it
 -- first delivers; to others it gives nil and stays where it is, and should the first be dead it is taken back like any
 -- entry of a silent worker.
-local _, now_us = clock()
-local reply, stale = {now_us}, {}
+--
+-- Bodies may be large, and while this copies them Redis does nothing else. Past ANSWER_BYTES the others go back to
+-- their lane, due at once, for the next call.
+local ANSWER_BYTES = 16777216
+local now, now_us = clock()
+local reply, stale, returned = {now_us}, {}, {}
 local is_repeat = ARGV[2] == '1'
+local bytes = 0
+
+local function take(h)
+    if h.state == READY then
+        local state = string.char(FORMAT + DELIVERING)
+        redis.call('SETRANGE', h.key, '0', state)
+        if h.whole then h.whole = state .. string.sub(h.whole, 2) end
+        add(busy, h.queue, 1)
+    end
+    local record = h.whole or redis.call('GET', h.key)
+    bytes = bytes + #record
+    return record
+end
+
 local arg = 3
 for i = FIRST + 1, #KEYS do
     local entry, generation = ARGV[arg], tonumber(ARGV[arg + 1])
@@ -19,16 +38,16 @@ for i = FIRST + 1, #KEYS do
     local is_current = h and h.generation == generation
     if is_current and h.state == DELIVERING and not is_repeat then
         reply[#reply + 1] = false
-    elseif is_current and (h.state == READY or h.state == DELIVERING) then
-        if h.state == READY then
-            local state = string.char(FORMAT + DELIVERING)
-            redis.call('SETRANGE', KEYS[i], '0', state)
-            if h.whole then h.whole = state .. string.sub(h.whole, 2) end
-            add(busy, h.queue, 1)
-        end
-        reply[#reply + 1] = h.whole or redis.call('GET', KEYS[i])
+    elseif is_current and (h.state == READY or h.state == DELIVERING) and bytes < ANSWER_BYTES then
+        reply[#reply + 1] = take(h)
     else
-        if not h then forget(string.sub(KEYS[i], #base + 1), entry, is_repeat) end
+        local id = string.sub(KEYS[i], #base + 1)
+        if not h then
+            forget(id, entry, is_repeat)
+        elseif is_current and (h.state == READY or h.state == DELIVERING) then
+            put_back(h, id, now)
+            returned[#returned + 1] = id
+        end
         stale[#stale + 1] = entry
         reply[#reply + 1] = false
     end
@@ -38,5 +57,7 @@ if #stale > 0 then
     redis.call('XACK', READY_STREAM, GROUP, unpack(stale))
     redis.call('XDEL', READY_STREAM, unpack(stale))
 end
+leave_flight(returned)
+schedule_done()
 flush_counters()
 return reply

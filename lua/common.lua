@@ -176,8 +176,8 @@ local function leave_flight(ids)
     if #ids > 0 then redis.call('HDEL', FLIGHT, unpack(ids)) end
 end
 
--- Take a task that was lost in the Stream back to its lane, due now; or to its end when a cancel was asked for. Nobody
--- who holds it still can settle it.
+-- Take a task out of the Stream back to its lane, due now; or to its end when a cancel was asked for. Nobody who holds
+-- it still can settle it.
 local function put_back(h, id, now)
     if h.state == DELIVERING then add(busy, h.queue, -1) end
     add(out, h.queue, -1)

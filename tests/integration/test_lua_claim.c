@@ -1,7 +1,12 @@
 #include "../support/lua_fixture.h"
+#include "base/mem.h"
+#include "store/record_priv.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define LARGE_BYTES ((size_t)9 << 20) /* two of them pass the limit of claim.lua */
 
 static struct lua_fixture *lua;
 static struct lua_entry entries[STORE_CALL_MAX];
@@ -166,4 +171,60 @@ LUA_TEST(lua_claim, a_full_call_of_stale_ones_is_dropped)
     cr_expect_eq(lua_claim(lua, entries, STORE_CALL_MAX), 0);
     cr_expect_eq(stream_length(), 0);
     cr_expect_eq(pending(), 0);
+}
+
+/* As if the task had been created with a large body. */
+static void make_large(const char *id, const char *queue)
+{
+    struct task *t = task_create();
+    redisReply *head = redis_fixture_command(lua_redis(lua), "GETRANGE %s%s 0 19", lua_keys(lua)->base, id);
+    struct buf record;
+
+    free(t->queue);
+    t->queue = xstrdup(queue);
+    t->url = xstrdup("http://receiver/");
+    t->body_kind = TASK_BODY_TEXT;
+    t->body_bytes = LARGE_BYTES;
+    t->body = xcalloc(1, LARGE_BYTES + 1);
+    memset(t->body, 'x', LARGE_BYTES);
+    buf_init(&record, 2 * LARGE_BYTES);
+    buf_append(&record, head->str, head->len);
+    record_write_spec(&record, t);
+    redis_fixture_run(lua_redis(lua), "SET %s%s %b", lua_keys(lua)->base, id, record.data, record.len);
+    buf_deinit(&record);
+    freeReplyObject(head);
+    task_destroy(&t);
+}
+
+LUA_TEST(lua_claim, what_is_too_much_for_one_answer_goes_back_to_its_lane)
+{
+    static const char *const ids[] = {"a", "b", "c", "d"};
+
+    for (size_t i = 0; i < 4; i++) {
+        lua_add(lua, ids[i], "+0", "mail");
+        make_large(ids[i], "mail");
+    }
+    cr_assert_eq(lua_move(lua, 100, 100).moved, 4);
+    cr_assert_eq(lua_read(lua, "g/1", entries, 4), 4);
+    cr_expect_eq(lua_claim(lua, entries, 4), 2);
+    cr_expect_eq(pending(), 2);
+    cr_expect_eq(lua_counter(lua, "busy", "mail"), 2);
+    cr_assert_eq(lua_move(lua, 100, 100).moved, 2, "the others are due at once");
+    cr_assert_eq(lua_read(lua, "g/1", entries, 4), 2);
+    cr_expect_eq(lua_claim(lua, entries, 2), 2);
+}
+
+LUA_TEST(lua_claim, a_repeat_that_is_too_much_gives_back_what_was_ours)
+{
+    lua_add(lua, "a", "+0", "mail");
+    lua_add(lua, "b", "+0", "mail");
+    lua_add(lua, "c", "+0", "mail");
+    cr_assert_eq(lua_move(lua, 100, 100).moved, 3);
+    cr_assert_eq(lua_read(lua, "g/1", entries, 3), 3);
+    cr_assert_eq(lua_claim(lua, entries, 3), 3);
+    make_large("a", "mail");
+    make_large("b", "mail");
+    cr_expect_eq(lua_claim_again(lua, entries, 3), 2);
+    cr_expect_eq(lua_state(lua, "c"), TASK_SCHEDULED);
+    cr_expect_eq(lua_counter(lua, "busy", "mail"), 2);
 }
