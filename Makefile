@@ -64,7 +64,7 @@ Q         = $(if $(filter 1,$(V)),,@)
 say       = @echo "  $(1)  $(2)"
 
 .PHONY: all help libs deps deps-build deps-gates run programs unit integration e2e test \
-        asan tsan tsan-programs fuzz fuzz-programs cov chaos chaos-short bench lint format format-check tidy tidy-files \
+        asan tsan tsan-programs fuzz fuzz-programs cov chaos chaos-short bench bench-memory lint format format-check tidy tidy-files \
         openapi api interop clang check print-gates install clean
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -166,6 +166,10 @@ bench: ## measure create, deliver and lateness on this machine
 	@$(DEPS) build bench
 	@$(MAKE) $(JOBS) all
 	@DUEPOST_BIN=$(abspath $(PROG)) bash tests/bench/run.sh
+bench-memory: ## does Redis give back what TASKS (ten million) tasks took?
+	@$(DEPS) build bench
+	@$(MAKE) $(JOBS) all
+	@DUEPOST_BIN=$(abspath $(PROG)) bash tests/bench/memory.sh
 
 # --- gates ------------------------------------------------------------------------------------------------------
 
