@@ -135,6 +135,8 @@ static void on_recovered(void *ctx, bool ok, int64_t count, bool is_more)
 
     if (ok && count > 0)
         wait_until(m, now);
+    if (!ok) /* others could not renew either */
+        m->recover_from_us = now + us(m->opts.redis->claim_idle_ms);
     m->next_recover_us = now + (!ok ? us(RETRY_MS) : is_more ? 0 : recover_interval_us(m));
 }
 

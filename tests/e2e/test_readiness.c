@@ -106,6 +106,26 @@ Test(readiness, an_outcome_is_written_though_redis_is_out_of_memory)
     cr_expect_eq(sink_count(sink, "/held"), 3);
 }
 
+/* Nobody can renew a claim then, so silence is no sign of death. */
+Test(readiness, a_delivery_is_not_robbed_after_redis_took_no_writes)
+{
+    SINK_SCRIPT(sink, "/held", {.status = 200, .is_held = true});
+    redis = redis_fixture_create(true);
+    gateway = gateway_run(redis_fixture_url(redis), "--claim-idle", "1s", NULL);
+    post("long", "/held");
+    sink_wait(sink, "/held", 1, ARRIVE_MS);
+    redis_fixture_run(redis, "CONFIG SET min-replicas-to-write 1");
+    WAIT_UNTIL(json_integer_at(client_get(gateway->api, "/stats")->json, "tasks.oldest_delivering_ms") > 2500,
+               ARRIVE_MS);
+    redis_fixture_run(redis, "CONFIG SET min-replicas-to-write 0");
+    WAIT_UNTIL(json_integer_at(client_get(gateway->api, "/stats")->json, "tasks.oldest_delivering_ms") > 5000,
+               ARRIVE_MS);
+    cr_assert_eq(sink_count(sink, "/held"), 1);
+    sink_release(sink);
+    task_reaches(gateway->api, "long", "delivered", ARRIVE_MS);
+    cr_assert_eq(json_integer_at(client_get(gateway->api, "/stats")->json, "totals.recovered"), 0);
+}
+
 Test(readiness, a_redis_that_can_lose_tasks_is_warned_of)
 {
     redis = redis_fixture_create(false);
