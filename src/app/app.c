@@ -16,7 +16,6 @@
 #include "store/embedded.h"
 #include "task/task_json.h"
 
-#include <assert.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,5 @@
 #include "app/report.h"
 
-#include <math.h>
-
 #define STALLED_MS 5000 /* a mover that has not asked Redis for so long is stuck */
 
 static void put_ms(struct buf *out, const char *name, double ms)

@@ -13,7 +13,6 @@
 #include "store/feed.h"
 #include "task/outcome.h"
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,9 +7,7 @@
 #include "store/fault_priv.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* hiredis keeps the order of commands and replies and tells of a lost connection by answering everything with NULL;

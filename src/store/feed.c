@@ -7,7 +7,6 @@
 #include "store/record_priv.h"
 #include "store/reply_priv.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +90,7 @@ static void hand_out(struct feed *f, const struct entry *e, const redisReply *re
     struct task *t = NULL;
 
     if (record_read(e->task_id, record->str, record->len, &t) != ERR_OK) {
-        /* Left in the PEL: recovery will find it again, and the log says why it never ends. */
+        /* Left in the PEL: recovery takes it back, and after TASK_TAKEOVERS_MAX rounds it is dead. */
         LOG_ERROR("record.unreadable", "task=%s", e->task_id);
         return;
     }

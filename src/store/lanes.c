@@ -9,7 +9,6 @@
 #include "store/record_priv.h"
 #include "store/reply_priv.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

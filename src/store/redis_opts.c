@@ -1,6 +1,5 @@
 #include "store/redis_opts.h"
 
-#include "base/buf.h"
 #include "base/mem.h"
 #include "base/parse.h"
 
@@ -41,7 +40,7 @@ static char *decode(const char *s, size_t n)
     return out;
 }
 
-/* user:password, or :password, or only a password's user. */
+/* user:password, or :password. */
 static enum err parse_user_info(const char *s, size_t n, struct redis_opts *out, char *detail)
 {
     const char *colon = memchr(s, ':', n);

@@ -11,7 +11,6 @@
 #include "store/durable_priv.h"
 #include "store/op_list_priv.h"
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
