@@ -26,7 +26,7 @@ struct head {
     int authorization_count;
     int idempotency_key_count;
     bool has_bad_name;  /* some header's name is no token */
-    int64_t body_bytes; /* what the framing declares; HEAD_BODY_CHUNKED: not known before its end. Set by head_check */
+    int64_t body_bytes; /* by head_check_framing(): what is declared; HEAD_BODY_CHUNKED: not known before its end */
 };
 
 /* Look at one header line. */

@@ -9,13 +9,24 @@
 
 /* A task's record in Redis, as bytes. Integers are big endian; `varint` is LEB128.
  *
- *   head     20 bytes, read and rewritten by the scripts (lua/common.lua):
- *            format 1 and state, cancel mark and takeovers, attempts (2), generation (2), run_at ms (6), created_at ms
- * (6), bytes of history (2) history  empty before the first attempt, else: when ms (6), then each attempt, oldest
- * first: bytes of the rest (varint), at ms (6), duration ms (varint), status (varint), error (what is left) spec queue
- * length (1; 0 means "default") and name, method | body kind << 3 (1), bit set of members that are there (varint), url
- * (varint + bytes), those members in order, then the body (varint + bytes; left out when there is none, cut off once
- * delivered)
+ * Head, 20 bytes, read and rewritten by the scripts (lua/common.lua):
+ *   - format 1 and state, cancel mark and takeovers (1 byte each)
+ *   - attempts, generation (2 each)
+ *   - run_at ms, created_at ms (6 each)
+ *   - bytes of history (2)
+ *
+ * History, empty before the first attempt:
+ *   - when ms (6)
+ *   - each attempt, oldest first: bytes of the rest (varint), at ms (6), duration ms (varint), status (varint), error
+ *     (what is left)
+ *
+ * Specification:
+ *   - length of the queue's name (1; 0 means "default") and the name
+ *   - method | body kind << 3 (1)
+ *   - bit set of the members that are there (varint)
+ *   - url (varint + bytes)
+ *   - those members in order
+ *   - body (varint + bytes; left out when there is none, cut off once delivered)
  *
  * A member that has its default is not stored: the record of a task with a 200 byte payload fits 256 bytes of Redis. An
  * attempt is skipped by its length and a bit of the set is never used anew, so later versions can add to both. */

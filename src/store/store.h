@@ -11,8 +11,9 @@
 
 /* The public port of everything kept in Redis.
  *
- * One thread inside commits in groups: whatever operations wait go out together as one pipeline with one script call
- * for up to STORE_CALL_MAX of a kind, and the answers are handed back to their owners. No caller ever waits for Redis.
+ * A thread inside (and a second one for creates that wait for a disk or a replica) commits in groups: whatever
+ * operations wait go out together as one pipeline with one script call for up to STORE_CALL_MAX of a kind, and the
+ * answers are handed back to their owners. No caller ever waits for Redis.
  *
  * A Redis failure has three values: done, not done, unknown (sent, no answer). Every script is idempotent, so unknown
  * is repeated until op->deadline_mono_ms; then the owner gets ERR_UNAVAILABLE and a late answer is dropped. */
@@ -79,8 +80,8 @@ struct store_op {
     struct queue_node node; /* first member: links the op in queues, the owner's too once it is done */
     enum store_kind kind;
     int64_t deadline_mono_ms; /* 0: repeat until it is done */
-    /* Called once, in the store's thread, from store_submit when the store is closed, or from store_destroy. Must only
-     * hand the op back to its owner (queue_push). */
+    /* Called once, in one of the store's threads or from store_destroy. Must only hand the op back to its owner
+     * (queue_push). */
     void (*done)(struct store_op *op);
     void *owner;
 
