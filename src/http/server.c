@@ -412,11 +412,11 @@ static enum err start_daemon(struct server *s, char detail[SERVER_DETAIL_SIZE])
 static void destroy(struct server *s)
 {
     if (s->daemon)
-        MHD_stop_daemon(s->daemon);
+        MHD_stop_daemon(s->daemon); /* closes the listening socket too, unless begin_stop() took it back */
+    else if (s->listen_fd != -1)
+        (void)close(s->listen_fd);
     loop_destroy(&s->loop);
     queue_destroy(&s->env.done);
-    if (s->listen_fd != -1)
-        (void)close(s->listen_fd);
     free(s);
 }
 
