@@ -260,16 +260,21 @@ static void on_settled(void *ctx, int fd, unsigned events)
     }
 }
 
+static void empty_outbox(struct worker *w)
+{
+    if (w->outbox_count > 0)
+        store_submit_chain(w->opts.store, w->outbox_first, w->outbox_last);
+    w->outbox_first = w->outbox_last = NULL;
+    w->outbox_count = 0;
+}
+
 /* Returns the time in ms until the outbox wants to go, -1 when it is empty. */
 static int64_t hand_over(struct worker *w)
 {
-    if (w->outbox_count == 0)
-        return -1;
-    if (w->outbox_count < OUTBOX_FULL && clock_mono_ms() - w->outbox_since_mono_ms <= OUTBOX_LINGER_MS)
+    if (w->outbox_count > 0 && w->outbox_count < OUTBOX_FULL &&
+        clock_mono_ms() - w->outbox_since_mono_ms <= OUTBOX_LINGER_MS)
         return OUTBOX_LINGER_MS;
-    store_submit_chain(w->opts.store, w->outbox_first, w->outbox_last);
-    w->outbox_first = w->outbox_last = NULL;
-    w->outbox_count = 0;
+    empty_outbox(w);
     return -1;
 }
 
@@ -331,6 +336,7 @@ static void run(void *ctx)
         }
         loop_turn(w->loop, wait_ms < 0 ? -1 : wait_ms * 1000);
     }
+    empty_outbox(w); /* every operation comes back by way of the store, and is freed then */
 }
 
 /* ------------------------------------------------------------------ life */
