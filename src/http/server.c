@@ -21,8 +21,8 @@
 /* The server's thread: libmicrohttpd without a thread of its own, driven by our loop.
  *
  * One turn: wait for libmicrohttpd's epoll descriptor or for finished operations; answer what the store has finished;
- * let libmicrohttpd read, call handlers and write (MHD_run); hand all operations of this turn to the store as one
- * chain.
+ * let libmicrohttpd read, call handlers and write (MHD_run). The operations of a turn go to the store HAND_OVER at a
+ * time, what is left at its end.
  *
  * A request passes through on_request_line, on_call (head, body pieces, end) and on_completed. An operation is
  * submitted at the end of the body, but the connection is suspended only at the next call, which libmicrohttpd makes in
@@ -373,9 +373,11 @@ static void run(void *ctx)
 {
     struct server *s = ctx;
 
-    while (!is_stopped(s))
-        turn(s);
-    (void)MHD_run(s->daemon); /* what was resumed in the last turn */
+    do {
+        while (!is_stopped(s))
+            turn(s);
+        (void)MHD_run(s->daemon); /* what was resumed in the last turn; a body may end here, too */
+    } while (s->operation_count > 0);
 }
 
 /* ---- start and stop ---- */
