@@ -80,13 +80,13 @@ local function flush_counters()
     flush_level(BUSY, busy)
 end
 
--- The head of a record as a table, its queue included; nil when there is no such record, or bytes that are none: one
--- that was broken by hand must not fail the call for all others in it. Most records are short: then `whole` is all of
--- it, as read, and saves reading it again.
+-- The head of a record as a table, its queue included; nil when there is no such record, or something that is none:
+-- one that was broken by hand must not fail the call for all others in it. Most records are short: then `whole` is all
+-- of it, as read, and saves reading it again.
 local GLANCE_BYTES, GLANCE_LAST = 512, '511'
 local function read_head(key)
-    local text = redis.call('GETRANGE', key, '0', GLANCE_LAST)
-    if #text < HEAD_BYTES then return nil end
+    local text = redis.pcall('GETRANGE', key, '0', GLANCE_LAST)
+    if type(text) ~= 'string' or #text < HEAD_BYTES then return nil end
     local h = {key = key}
     if #text < GLANCE_BYTES then h.whole = text end
     local state, marks

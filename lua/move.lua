@@ -5,8 +5,8 @@
 -- Cost: O(log N) a task moved, plus one range for each due lane (64 at most).
 --
 -- Due lanes are served in turn: each gets its share of the room and at least one task, and a lane with a backlog is
--- then put behind those that were served longer ago. An id without record (deleted by hand) leaves its lane and is
--- counted.
+-- then put behind those that were served longer ago. An id without record (deleted by hand, or something else
+-- in its place) leaves its lane and is counted.
 local now, now_us = clock()
 local queues = {}
 local flight = {'HSET', FLIGHT}
@@ -20,8 +20,8 @@ local function release(queue, ids)
     local at_queue = ' ' .. queue
     for _, id in ipairs(ids) do
         local key = base .. id
-        local head = redis.call('GETRANGE', key, '0', HEAD_LAST)
-        if #head == HEAD_BYTES then
+        local head = redis.pcall('GETRANGE', key, '0', HEAD_LAST)
+        if type(head) == 'string' and #head == HEAD_BYTES then
             local _, _, _, generation = struct.unpack(HEAD, head)
             redis.call('SETRANGE', key, '0', string.char(FORMAT + READY))
             local entry = redis.call('XADD', READY_STREAM, '*', 'i', id, 'g', digits(generation))

@@ -240,8 +240,10 @@ LUA_TEST(lua_move, an_id_without_a_record_is_dropped_and_counted)
     add_many("mail", 3, "+0");
     lua_add(lua, "alone", "+0", "other");
     redis_fixture_run(lua_redis(lua), "DEL %smail-1 %salone", lua_keys(lua)->base, lua_keys(lua)->base);
+    redis_fixture_run(lua_redis(lua), "HSET %salone no record", lua_keys(lua)->base);
     struct lua_moved m = lua_move(lua, 100, 100);
 
+    redis_fixture_run(lua_redis(lua), "DEL %salone", lua_keys(lua)->base);
     cr_expect_eq(m.moved, 2);
     cr_expect_eq(m.next_us, -1);
     cr_expect_eq(lua_counter(lua, "totals", "orphans"), 2);
