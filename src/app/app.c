@@ -50,6 +50,7 @@ struct app {
     struct server *server;
     int signal_fd;
     int signals_seen;
+    bool is_serving; /* the server's thread runs */
     bool is_ready;
     struct app_limits limits;
     char gateway[128];
@@ -250,6 +251,7 @@ static int begin_server(struct app *a)
 {
     if (server_begin(a->server, a->store) != ERR_OK)
         return failed("the server's thread cannot be started");
+    a->is_serving = true;
     LOG_INFO("gateway.started", "gateway=%s listen=%s port=%d", a->gateway, log_quote(a->config->host),
              server_port(a->server));
     return 0;
@@ -341,6 +343,17 @@ static void abort_workers(struct app *a)
         worker_abort(a->workers[i]);
 }
 
+/* Let requests under way be answered until the deadline or another signal. */
+static void finish_requests(struct app *a, int64_t deadline_mono_ms)
+{
+    if (!a->server)
+        return;
+    server_quit(a->server, deadline_mono_ms);
+    while (a->is_serving && !server_is_done(a->server) && a->signals_seen < 2)
+        wait_for_signal(a, STEP_MS);
+    server_stop(&a->server, a->signals_seen < 2 ? deadline_mono_ms : clock_mono_ms());
+}
+
 /* Let what is in flight end until the deadline or another signal; then give the rest back, which takes one settle. */
 static void finish_deliveries(struct app *a, int64_t deadline_mono_ms)
 {
@@ -363,7 +376,7 @@ static void stop(struct app *a)
 
     for (int i = 0; i < a->worker_count; i++)
         worker_drain(a->workers[i]);
-    server_stop(&a->server, deadline < now + CLIENTS_MS ? deadline : now + CLIENTS_MS);
+    finish_requests(a, deadline < now + CLIENTS_MS ? deadline : now + CLIENTS_MS);
     finish_deliveries(a, deadline);
     for (int i = 0; i < a->worker_count; i++)
         worker_stop(a->workers[i]);

@@ -59,8 +59,9 @@ struct server {
     int gathered_count;  /* of those */
     int64_t now_mono_ms; /* of this turn */
     int64_t next_sweep_mono_ms;
-    int64_t stop_deadline_mono_ms; /* written before stop_asked is set */
+    atomic_llong stop_deadline_mono_ms; /* written before stop_asked is set, and again in a hurry */
     atomic_bool stop_asked;
+    atomic_bool is_done;
 };
 
 /* ---- answers ---- */
@@ -329,12 +330,14 @@ static void on_daemon_ready(void *ctx, int fd, unsigned events)
 static int64_t turn_timeout_ms(const struct server *s)
 {
     MHD_UNSIGNED_LONG_LONG wanted_ms = 0;
+    int64_t deadline_ms;
     int64_t timeout_ms = TURN_MAX_MS;
 
     if (MHD_get_timeout(s->daemon, &wanted_ms) == MHD_YES && wanted_ms < TURN_MAX_MS)
         timeout_ms = (int64_t)wanted_ms;
-    if (s->env.is_stopping && s->now_mono_ms + timeout_ms > s->stop_deadline_mono_ms)
-        timeout_ms = s->stop_deadline_mono_ms > s->now_mono_ms ? s->stop_deadline_mono_ms - s->now_mono_ms : 1;
+    deadline_ms = atomic_load(&s->stop_deadline_mono_ms);
+    if (s->env.is_stopping && s->now_mono_ms + timeout_ms > deadline_ms)
+        timeout_ms = deadline_ms > s->now_mono_ms ? deadline_ms - s->now_mono_ms : 1;
     return timeout_ms;
 }
 
@@ -350,7 +353,7 @@ static bool is_stopped(const struct server *s)
 {
     if (!s->env.is_stopping || s->operation_count > 0)
         return false;
-    return s->request_count == 0 || s->now_mono_ms >= s->stop_deadline_mono_ms;
+    return s->request_count == 0 || s->now_mono_ms >= atomic_load(&s->stop_deadline_mono_ms);
 }
 
 static void turn(struct server *s)
@@ -378,6 +381,7 @@ static void run(void *ctx)
             turn(s);
         (void)MHD_run(s->daemon); /* what was resumed in the last turn; a body may end here, too */
     } while (s->operation_count > 0);
+    atomic_store(&s->is_done, true);
 }
 
 /* ---- start and stop ---- */
@@ -464,6 +468,18 @@ int server_port(const struct server *s)
     return s->bound.port;
 }
 
+void server_quit(struct server *s, int64_t deadline_mono_ms)
+{
+    atomic_store(&s->stop_deadline_mono_ms, deadline_mono_ms);
+    atomic_store(&s->stop_asked, true);
+    loop_wake(s->loop);
+}
+
+bool server_is_done(const struct server *s)
+{
+    return atomic_load(&s->is_done);
+}
+
 void server_stop(struct server **s, int64_t deadline_mono_ms)
 {
     struct server *self = *s;
@@ -471,9 +487,7 @@ void server_stop(struct server **s, int64_t deadline_mono_ms)
     *s = NULL;
     if (!self)
         return;
-    self->stop_deadline_mono_ms = deadline_mono_ms;
-    atomic_store(&self->stop_asked, true);
-    loop_wake(self->loop);
+    server_quit(self, deadline_mono_ms);
     thread_join(&self->thread);
     destroy(self);
 }

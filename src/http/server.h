@@ -49,8 +49,14 @@ enum err server_begin(struct server *s, struct store *store) NODISCARD;
 const struct endpoint *server_endpoint(const struct server *s);
 int server_port(const struct server *s);
 
-/* Take no new connections and requests from now on (503 shutting_down on open ones); wait until those under way are
- * answered, at most until deadline_mono_ms; then close everything and join the thread. */
+/* Take no new connections and requests from now on (503 shutting_down on open ones), and end when those under way are
+ * answered, at deadline_mono_ms at the latest. Returns at once; another call sets another deadline. Threads: any. */
+void server_quit(struct server *s, int64_t deadline_mono_ms);
+
+/* Whether it has ended: server_stop will not wait. Threads: any. */
+bool server_is_done(const struct server *s);
+
+/* server_quit, wait for the end, close everything and free. */
 void server_stop(struct server **s, int64_t deadline_mono_ms);
 
 #endif

@@ -194,6 +194,21 @@ Test(shutdown, open_connections_do_not_hold_it_up)
         close(fds[i]);
 }
 
+Test(shutdown, a_second_signal_does_not_wait_for_a_client_that_sends_slowly)
+{
+    static const char half[] =
+        "POST /tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{";
+    int fd = connect_to(gateway);
+
+    cr_assert_eq(send(fd, half, strlen(half), MSG_NOSIGNAL), (ssize_t)strlen(half));
+    cr_assert_eq(client_get(gateway->api, "/healthz")->status, 200); /* the half was seen */
+    proc_signal(gateway->proc, SIGTERM);
+    WAIT_UNTIL(strstr(proc_stderr(gateway->proc), "count=1"), EXIT_MS);
+    proc_signal(gateway->proc, SIGTERM);
+    expect_exit(gateway, 2000); /* a single signal waits 3 s for it */
+    close(fd);
+}
+
 Test(shutdown, it_stops_while_redis_is_away)
 {
     redis_fixture_kill(redis);
