@@ -199,6 +199,7 @@ static void measure_rate(struct mover *m, int64_t now)
 
 static int64_t room(struct mover *m, int64_t now)
 {
+    atomic_store(&m->has_room, false); /* slots that come free after this are news */
     measure_rate(m, now);
     return m->opts.free_slots(m->opts.ctx) + m->rate_per_s * AHEAD_MS / 1000;
 }
@@ -209,7 +210,7 @@ static void hear_others(struct mover *m)
 
     if (due != NEVER)
         note_due(m, due);
-    if (atomic_exchange(&m->has_room, false) && atomic_load(&m->is_blocked)) {
+    if (atomic_load(&m->is_blocked) && atomic_exchange(&m->has_room, false)) {
         atomic_store(&m->is_blocked, false);
         wait_until(m, clock_mono_us() + us(ROOM_MS));
     }
@@ -323,7 +324,8 @@ void mover_wake(struct mover *m, int64_t due_at_ms)
 
 void mover_room(struct mover *m)
 {
-    if (atomic_load(&m->is_blocked) && !atomic_exchange(&m->has_room, true))
+    /* Noted also while a move is under way, which may come back without room. */
+    if (!atomic_exchange(&m->has_room, true) && atomic_load(&m->is_blocked))
         loop_wake(m->loop);
 }
 
