@@ -15,6 +15,8 @@
  * top of the script. Readers check the whole reply before they set the first result. */
 
 #define QUEUES_LISTED_MAX 1000
+#define SMALL_BYTES 256           /* an operation without a body */
+#define GET_BYTES ((size_t)65536) /* a record of unknown size: few in a call, each may be as large as max-body */
 #define STATE_GONE (-1)
 
 /* ------------------------------------------------------------- building */
@@ -167,7 +169,20 @@ void batch_build(struct call *call, const struct batch_env *env, const char *sha
 
 size_t batch_weight(const struct store_op *op)
 {
-    return op->kind == STORE_CREATE ? op->task->body_bytes + 256 : 256;
+    switch (op->kind) {
+    case STORE_CREATE:
+        return op->task->body_bytes + SMALL_BYTES;
+    case STORE_GET:
+        return GET_BYTES;
+    case STORE_CANCEL:
+    case STORE_SETTLE:
+    case STORE_RENEW:
+    case STORE_STATS:
+    case STORE_PROBE:
+    case STORE_KIND_COUNT:
+        break;
+    }
+    return SMALL_BYTES;
 }
 
 /* -------------------------------------------------------------- reading */
