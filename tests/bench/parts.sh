@@ -1,6 +1,7 @@
 # Shared by the scripts of this folder: a redis-server, a gateway and a receiver of their own, and a load of tasks.
 # Every part is started here and ended here. To be sourced with DUEPOST_BIN set, from the top of the tree.
 # shellcheck shell=bash
+# shellcheck disable=SC2034 # the results are for those who source this
 
 work=$(mktemp -d /tmp/duepost-bench-XXXXXX)
 pids=()
