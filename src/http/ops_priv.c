@@ -100,6 +100,7 @@ static void put_totals(struct buf *out, const struct store_stats *s)
     put_member(out, "expired", s->expired);
     put_member(out, "recovered", s->recovered);
     put_member(out, "orphans", s->orphans);
+    put_member(out, "trimmed", s->trimmed);
 }
 
 static void put_redis(struct buf *out, const struct store_stats *s)

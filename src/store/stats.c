@@ -27,6 +27,7 @@ static void read_totals(const redisReply *r, struct store_stats *s)
         {"expired", offsetof(struct store_stats, expired)},
         {"recovered", offsetof(struct store_stats, recovered)},
         {"orphans", offsetof(struct store_stats, orphans)},
+        {"trimmed", offsetof(struct store_stats, trimmed)},
     };
 
     for (size_t i = 0; i + 1 < r->elements; i += 2) {

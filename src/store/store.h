@@ -60,7 +60,7 @@ struct store_stats {
     struct store_queue_stats *queues; /* by name; at most 1000 */
     size_t queue_count;
     int64_t created, duplicates, attempts, delivered, failed_attempts, retried, dead, cancelled, expired, recovered,
-        orphans;
+        orphans, trimmed;
     int64_t next_due_in_ms; /* -1: nothing scheduled */
     char redis_version[32];
     int64_t used_memory_bytes;

@@ -227,10 +227,12 @@ Test(cases_retry, dead_tasks_leave_by_number_and_by_age_and_the_counts_agree)
     WAIT_UNTIL(stat("totals.dead") == TASKS && stat("tasks.dead") <= KEPT, ARRIVE_MS);
     cr_expect_eq(stat("tasks.dead"), KEPT);
     cr_expect_eq(found_dead(TASKS), KEPT);
+    cr_expect_eq(stat("totals.trimmed"), TASKS - KEPT);
     restart("--retention-dead", "1s");
     WAIT_UNTIL(stat("tasks.dead") == 0, ARRIVE_MS);
     cr_expect_eq(found_dead(TASKS), 0);
     cr_expect_eq(stat("totals.dead"), TASKS, "what was counted stays counted");
+    cr_expect_eq(stat("totals.trimmed"), TASKS - KEPT, "going by age is not trimming");
 }
 
 /* --------------------------------------------------------- answers and bodies without measure */

@@ -64,13 +64,31 @@ Test(ops, the_served_contract_is_the_file)
 
 Test(ops, stats_of_an_idle_gateway_have_every_member)
 {
-    static const char *const integers[] = {
-        "uptime_ms",        "tasks.scheduled",   "tasks.overdue",          "tasks.ready",
-        "tasks.delivering", "tasks.dead",        "totals.created",         "totals.duplicates",
-        "totals.attempts",  "totals.delivered",  "totals.failed_attempts", "totals.retried",
-        "totals.dead",      "totals.cancelled",  "totals.expired",         "totals.recovered",
-        "totals.orphans",   "lateness_ms.count", "mover.last_run_ms_ago",  "mover.moved",
-        "workers.threads",  "workers.in_flight", "workers.capacity",       "redis.used_memory_bytes"};
+    static const char *const integers[] = {"uptime_ms",
+                                           "tasks.scheduled",
+                                           "tasks.overdue",
+                                           "tasks.ready",
+                                           "tasks.delivering",
+                                           "tasks.dead",
+                                           "totals.created",
+                                           "totals.duplicates",
+                                           "totals.attempts",
+                                           "totals.delivered",
+                                           "totals.failed_attempts",
+                                           "totals.retried",
+                                           "totals.dead",
+                                           "totals.cancelled",
+                                           "totals.expired",
+                                           "totals.recovered",
+                                           "totals.orphans",
+                                           "totals.trimmed",
+                                           "lateness_ms.count",
+                                           "mover.last_run_ms_ago",
+                                           "mover.moved",
+                                           "workers.threads",
+                                           "workers.in_flight",
+                                           "workers.capacity",
+                                           "redis.used_memory_bytes"};
     static const char *const zero[] = {"tasks.scheduled", "tasks.overdue",     "tasks.ready",       "tasks.delivering",
                                        "tasks.dead",      "totals.created",    "totals.attempts",   "totals.delivered",
                                        "totals.dead",     "lateness_ms.count", "workers.in_flight", "mover.moved"};
