@@ -38,6 +38,7 @@ static void on_config(void *ctx, const redisReply *reply)
     struct durable *d = ctx;
     bool has_file = false, is_always = false;
 
+    d->is_known = reply != NULL;
     if (!reply || reply->type != REDIS_REPLY_ARRAY)
         return;
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
@@ -64,7 +65,7 @@ void durable_up(struct durable *d)
 {
     static const char *const WORDS[] = {"CONFIG", "GET", "append*"};
 
-    d->syncs_always = false;
+    d->is_known = d->syncs_always = false;
     d->can_wait_aof = has_wait_aof(conn_redis_version(d->conn));
     call_begin(&d->call);
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)

@@ -13,6 +13,7 @@
 struct durable {
     struct conn *conn; /* borrowed */
     struct call call;
+    bool is_known;     /* what this Redis can do was answered; before, no group is sent */
     bool syncs_always; /* the append-only file is synced before every answer */
     bool can_wait_aof;
     bool wants_fsync, wants_replica; /* of the group */

@@ -273,7 +273,7 @@ static void send_waiting(struct store *s)
 
 static void send_group(struct store *s)
 {
-    if (s->under_way || s->durable.awaited > 0 || !conn_is_up(s->conn))
+    if (s->under_way || s->durable.awaited > 0 || !conn_is_up(s->conn) || (s->is_sibling && !s->durable.is_known))
         return;
     send_waiting(s);
     if (s->is_sibling && s->under_way)
