@@ -136,6 +136,10 @@ static const char *transfer_failure(const struct attempt *a)
     case CURLE_GOT_NOTHING:
     case CURLE_PARTIAL_FILE:
         return "connection closed before an answer";
+    case CURLE_HTTP2_STREAM:
+        return "HTTP/2 stream reset";
+    case CURLE_HTTP2:
+        return "HTTP/2 connection failed";
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:

@@ -136,7 +136,8 @@ static bool state_is_curls(enum attempt_state state)
     return state == ATTEMPT_RUNNING || state == ATTEMPT_ANSWERED || state == ATTEMPT_LINGERING;
 }
 
-/* Take an attempt back from libcurl, which closes its connection unless the answer was read to its end. */
+/* Take an attempt back from libcurl. Unless the answer was read to its end, that closes its connection, or resets its
+ * HTTP/2 stream. */
 static void take_back(struct pool *p, struct attempt *a, enum attempt_state to)
 {
     if (state_is_curls(a->state))

@@ -27,6 +27,7 @@
 
 #define RECEIVE_BUFFER_BYTES 4096L /* answers are small, and there are hundreds of handles */
 #define LINES_KEPT_BYTES 4096      /* of the header lines' memory, from one attempt to the next */
+#define HTTP2_MIN_LIBCURL 0x080e01 /* 8.14.1, the oldest that was seen to lose nothing; see http_version() */
 
 /* --- addresses --- */
 
@@ -184,6 +185,7 @@ static void end_head(struct attempt *a)
     if (is_provisional)
         return;
     answer->is_complete = true;
+    (void)curl_easy_setopt(a->easy, CURLOPT_FORBID_REUSE, 0L); /* the connection has shown that it works */
     if (status_is_success(answer->status))
         a->env->on_success(a->env->ctx, a);
 }
@@ -233,19 +235,27 @@ static size_t on_body(char *data, size_t size, size_t count, void *userp)
 /* Set an option and note a failure, so that a list of them reads as a list. */
 #define SET(option, value) failed |= (int)curl_easy_setopt(a->easy, option, value)
 
+/* HTTP/2 where a receiver has it, over TLS, one request at a time on a connection (multi_open()). Not with an older
+ * libcurl: 7.88.1 loses about one request in 1000 against Node 20, which takes the reset that ends each stream for an
+ * attack, closes the connection, and gets the request again without a fault of its own. */
+static long http_version(const curl_version_info_data *curl)
+{
+    bool is_fit = curl->version_num >= HTTP2_MIN_LIBCURL && (curl->features & CURL_VERSION_HTTP2) != 0;
+
+    return is_fit ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1;
+}
+
 static int set_transport(struct attempt *a)
 {
+    const curl_version_info_data *curl = curl_version_info(CURLVERSION_NOW);
     /* Idle for a second is too old: the receiver may be about to close. Newer versions take 0 for "no limit". */
-    long idle_s = curl_version_info(CURLVERSION_NOW)->version_num < 0x080e00 ? 0L : 1L;
+    long idle_s = curl->version_num < 0x080e00 ? 0L : 1L;
     int failed = 0;
 
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_QUICK_EXIT, 1L); /* never wait for a lookup that hangs */
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    /* Not HTTP/2, which libcurl 7.88.1 does not do well enough: against Node 20 it loses the connection, and every
-     * request on it, about once in 1000 requests, and one in 30 with many at once. Each would be a repeat without a
-     * fault, and one lost connection would fail many attempts instead of one. */
-    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_HTTP_VERSION, http_version(curl));
     SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     SET(CURLOPT_FOLLOWLOCATION, 0L);
@@ -359,6 +369,7 @@ enum err attempt_prepare(struct attempt *a, const struct task *t, int attempt_nu
     SET(CURLOPT_URL, t->url);
     SET(CURLOPT_HTTPHEADER, a->nodes);
     SET(CURLOPT_FRESH_CONNECT, is_last ? 1L : 0L);
+    SET(CURLOPT_FORBID_REUSE, 1L); /* until it answers: HTTP/2 would keep a connection on which requests time out */
     failed |= set_method_and_body(a);
     return failed != 0 ? ERR_NOMEM : ERR_OK;
 }

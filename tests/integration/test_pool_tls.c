@@ -5,6 +5,7 @@
 #include "../support/tmpdir.h"
 #include "../support/wait.h"
 #include <criterion/criterion.h>
+#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +20,22 @@ static void make_certificate(const char *name)
     certificate = certificate_create(dir, name);
 }
 
-static void start_server(void)
+/* It writes out what it has to say of connections when it ends, after so many of them. */
+static void start_server_for(const char *connections)
 {
-    const char *const argv[] = {"openssl", "s_server",      "-accept", "127.0.0.1:0", "-cert", certificate.cert,
-                                "-key",    certificate.key, "-www",    "-naccept",    "9",     NULL};
+    const char *const argv[] = {"openssl",        "s_server", "-accept",       "127.0.0.1:0", "-cert",
+                                certificate.cert, "-key",     certificate.key, "-www",        "-naccept",
+                                connections,      "-alpn",    "http/1.1",      NULL};
     const char *line = NULL;
 
     server = proc_start(argv, NULL, dir);
     WAIT_UNTIL((line = strstr(proc_stdout(server), "ACCEPT 127.0.0.1:")) != NULL && strchr(line, '\n') != NULL, 10000);
     port = (int)strtol(line + strlen("ACCEPT 127.0.0.1:"), NULL, 10);
+}
+
+static void start_server(void)
+{
+    start_server_for("9");
 }
 
 static void setup(void)
@@ -75,6 +83,19 @@ Test(pool_tls, a_certificate_of_the_private_ca_is_accepted)
     start_server();
     struct webhook_result r = get_with(certificate.cert);
     cr_expect_eq(r.status, 200, "%s", r.error);
+}
+
+/* The server tells what it is offered, and has HTTP/1.1 alone. */
+Test(pool_tls, http2_is_offered_from_libcurl_8_14_1_on_and_http_1_1_always)
+{
+    bool offers_http2 = curl_version_info(CURLVERSION_NOW)->version_num >= 0x080e01;
+    const char *offer = offers_http2 ? "by the client: h2, http/1.1\n" : "by the client: http/1.1\n";
+
+    make_certificate("localhost");
+    start_server_for("1");
+    struct webhook_result r = get_with(certificate.cert);
+    cr_expect_eq(r.status, 200, "%s", r.error);
+    WAIT_UNTIL(strstr(proc_stdout(server), offer) != NULL, 10000);
 }
 
 Test(pool_tls, a_certificate_of_an_unknown_ca_is_refused)
