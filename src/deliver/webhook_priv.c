@@ -236,8 +236,8 @@ static size_t on_body(char *data, size_t size, size_t count, void *userp)
 #define SET(option, value) failed |= (int)curl_easy_setopt(a->easy, option, value)
 
 /* HTTP/2 where a receiver has it, over TLS, one request at a time on a connection (multi_open()). Not with an older
- * libcurl: 7.88.1 loses about one request in 1000 against Node 20, which takes the reset that ends each stream for an
- * attack, closes the connection, and gets the request again without a fault of its own. */
+ * libcurl: 7.88.1 loses about one request in 1000 against Node 20, which then gets it again without a fault of its own.
+ * Probably Node closes the connection because libcurl resets each stream at its end, which looks like an attack. */
 static long http_version(const curl_version_info_data *curl)
 {
     bool is_fit = curl->version_num >= HTTP2_MIN_LIBCURL && (curl->features & CURL_VERSION_HTTP2) != 0;
