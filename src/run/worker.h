@@ -22,7 +22,7 @@ struct worker_opts {
     struct store *store;                     /* keeps */
     const struct redis_opts *redis;          /* keeps */
     const struct cidr_list *allow_net;       /* keeps */
-    const struct endpoint *listener;         /* keeps; of this gateway's API, never dialled */
+    const struct endpoint *listener;         /* borrows, copied; of this gateway's API, never dialled */
     const struct signature_secrets *secrets; /* keeps */
     const char *ca_file;                     /* keeps; NULL: the system's */
     const char *version;                     /* keeps */
@@ -51,9 +51,9 @@ void worker_stop(struct worker *w);
 void worker_destroy(struct worker **w);
 
 /* Any thread. */
-bool worker_is_up(const struct worker *w); /* connected and reading */
+bool worker_is_up(const struct worker *w); /* connected to Redis */
 int worker_in_flight(const struct worker *w);
 int worker_capacity(const struct worker *w);
-int64_t worker_ended_count(const struct worker *w); /* attempts that ended since the start */
+int64_t worker_ended_count(const struct worker *w); /* attempts that ended, and tasks sent back, since the start */
 
 #endif

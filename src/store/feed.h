@@ -40,7 +40,7 @@ int64_t feed_tick(struct feed *f);
  * released by the owner. */
 void feed_stop(struct feed *f);
 bool feed_is_stopped(const struct feed *f); /* nothing will come any more */
-bool feed_is_up(const struct feed *f);      /* connected and reading */
+bool feed_is_up(const struct feed *f);      /* connected, and the group is there to read */
 
 /* The address of the Redis it is connected to; false for a unix socket, or without a connection. */
 bool feed_peer(const struct feed *f, struct endpoint *out);
