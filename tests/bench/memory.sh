@@ -9,7 +9,7 @@ DUEPOST_BIN=${DUEPOST_BIN:-build/release/duepost}
 TASKS=${TASKS:-10000000}
 LIMIT=${LIMIT:-5}
 ROUND_S=20
-. tests/bench/parts.sh
+. tests/bench/lib.sh
 
 used_memory() { redis info memory | tr -d '\r' | sed -n 's/^used_memory://p'; }
 finished() { redis zcard 'duepost{0}:delivered'; }
@@ -26,12 +26,14 @@ prepare
 start_all --retention-delivered 1s
 redis config set slowlog-log-slower-than -1 >/dev/null # its entries are memory too, and not ours
 load 5 ''
+created=$(created_count)
 settle_down
 before=$(used_memory)
 private_before=$(private_kib)
 highest=$before
 until [ "$created" -ge "$TASKS" ]; do
     load $ROUND_S ''
+    created=$(created_count)
     curl -sS --noproxy '*' "$sink/reset" >/dev/null # the receiver remembers eight million ids and no more
     now=$(used_memory)
     [ "$now" -le "$highest" ] || highest=$now

@@ -2,9 +2,12 @@
  * by `Duepost-Due`. It shares the machine with what it measures, so it is one thread on epoll that does little more
  * than read, look at two headers, and write a constant.
  *
- *   sink            listens on 127.0.0.1 at a port of the kernel's choice and prints it
- *   GET /report     {"count", "repeats", "early", "span_s", "p50", "p99", "p999", "max"}: lateness in ms; the span is
- *                   the time from the first webhook to the last
+ *   sink [MS]       listens on 127.0.0.1 at a port of the kernel's choice and prints it; MS: a slow receiver, which
+ *                   answers each webhook after so many ms
+ *   GET /report     {"count", "repeats", "early", "in_flight_max", "span_s", "p50", "p99", "p999", "max"}: lateness in
+ *                   ms; the span is the time from the first webhook to the last
+ *   GET /when/N     the same, as soon as N webhooks have come: who waits by asking again and again takes CPU time from
+ *                   what is measured. One may wait at a time
  *   GET /reset      forgets everything
  *
  * Lateness is counted in steps of 10 us up to 10 s, so a report costs no sorting and memory does not grow. Ids are kept
@@ -18,6 +21,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,13 +40,26 @@ struct figures {
     uint32_t *steps;
     uint64_t measured;
     int64_t max_us;
+    uint64_t in_flight, in_flight_max; /* of a slow receiver: not answered yet */
 };
 
 struct connection {
     int fd;
-    size_t count;     /* bytes in `input` */
-    size_t body_left; /* bytes of a body that are still to come, to be skipped */
+    int64_t answer_us;            /* when the webhook it brought is answered; 0: it brought none */
+    TAILQ_ENTRY(connection) link; /* in the queue of answers, then */
+    size_t count;                 /* bytes in `input` */
+    size_t body_left;             /* bytes of a body that are still to come, to be skipped */
     char input[INPUT_MAX];
+};
+
+/* The receiver. Every answer waits equally long, so those that wait are a queue. */
+struct sink {
+    int epoll_fd;
+    int64_t delay_us; /* 0: answers at once */
+    struct figures figures;
+    TAILQ_HEAD(, connection) waiting;
+    struct connection *watcher; /* gets a report when `watched_count` webhooks have come; NULL: nobody */
+    uint64_t watched_count;
 };
 
 /* What of a request matters here. The pointers are into the connection's input. */
@@ -138,12 +156,13 @@ static double percentile_ms(const struct figures *f, double share)
 static int write_report(const struct figures *f, char *out, size_t size)
 {
     char body[512];
-    int n = snprintf(body, sizeof(body),
-                     "{\"count\":%llu,\"repeats\":%llu,\"early\":%llu,\"span_s\":%.3f,\"p50\":%.2f,\"p99\":%.2f,"
-                     "\"p999\":%.2f,\"max\":%.2f}\n",
-                     (unsigned long long)f->count, (unsigned long long)f->repeats, (unsigned long long)f->early,
-                     (double)(f->last_us - f->first_us) / 1e6, percentile_ms(f, 0.5), percentile_ms(f, 0.99),
-                     percentile_ms(f, 0.999), (double)f->max_us / 1000.0);
+    int n =
+        snprintf(body, sizeof(body),
+                 "{\"count\":%llu,\"repeats\":%llu,\"early\":%llu,\"in_flight_max\":%llu,\"span_s\":%.3f,"
+                 "\"p50\":%.2f,\"p99\":%.2f,\"p999\":%.2f,\"max\":%.2f}\n",
+                 (unsigned long long)f->count, (unsigned long long)f->repeats, (unsigned long long)f->early,
+                 (unsigned long long)f->in_flight_max, (double)(f->last_us - f->first_us) / 1e6, percentile_ms(f, 0.5),
+                 percentile_ms(f, 0.99), percentile_ms(f, 0.999), (double)f->max_us / 1000.0);
 
     return snprintf(out, size, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", n, body);
 }
@@ -152,7 +171,7 @@ static void reset(struct figures *f)
 {
     memset(f->ids, 0, IDS_SLOTS * sizeof(*f->ids));
     memset(f->steps, 0, STEPS * sizeof(*f->steps));
-    *f = (struct figures){.ids = f->ids, .steps = f->steps};
+    *f = (struct figures){.ids = f->ids, .steps = f->steps, .in_flight = f->in_flight};
 }
 
 /* The value when the line is this header, else NULL. */
@@ -182,30 +201,64 @@ static struct request parse_head(const char *head, const char *end)
     return r;
 }
 
+static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/* A slow receiver keeps the answer for later, and `out` stays empty. */
+static void answer_webhook(struct sink *s, struct connection *c, char *out, size_t size)
+{
+    if (s->delay_us == 0 || c->answer_us != 0) {
+        snprintf(out, size, "%s", ok);
+        return;
+    }
+    c->answer_us = now_us() + s->delay_us;
+    TAILQ_INSERT_TAIL(&s->waiting, c, link);
+    s->figures.in_flight++;
+    if (s->figures.in_flight > s->figures.in_flight_max)
+        s->figures.in_flight_max = s->figures.in_flight;
+}
+
+static void tell_watcher(struct sink *s)
+{
+    char out[1024];
+
+    if (!s->watcher || s->figures.count < s->watched_count)
+        return;
+    write_report(&s->figures, out, sizeof(out));
+    if (send(s->watcher->fd, out, strlen(out), MSG_NOSIGNAL) < 0)
+        shutdown(s->watcher->fd, SHUT_RDWR); /* the loop sees its end */
+    s->watcher = NULL;
+}
+
 /* Handle one request at the start of `input`; its answer goes to `out`. Returns the bytes of its head, 0 when it is
  * not complete. */
-static size_t handle_one(struct figures *f, struct connection *c, const char *input, char *out, size_t size)
+static size_t handle_one(struct sink *s, struct connection *c, const char *input, char *out, size_t size)
 {
     const char *end = strstr(input, "\r\n\r\n");
 
     if (!end)
         return 0;
     struct request r = parse_head(input, end);
+    out[0] = '\0';
     if (strncmp(input, "GET /report ", 12) == 0) {
-        write_report(f, out, size);
+        write_report(&s->figures, out, size);
+    } else if (strncmp(input, "GET /when/", 10) == 0) {
+        s->watcher = c;
+        s->watched_count = strtoull(input + 10, NULL, 10);
+        tell_watcher(s);
+    } else if (strncmp(input, "GET /reset ", 11) == 0) {
+        reset(&s->figures);
+        snprintf(out, size, "%s", ok);
     } else {
-        if (strncmp(input, "GET /reset ", 11) == 0)
-            reset(f);
-        else
-            count_request(f, &r);
-        snprintf(out, size, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        count_request(&s->figures, &r);
+        tell_watcher(s);
+        answer_webhook(s, c, out, size);
     }
     c->body_left = r.body_bytes;
     return (size_t)(end - input) + 4;
 }
 
 /* Handle what has come; false when the connection is to be closed. */
-static bool handle_input(struct figures *f, struct connection *c)
+static bool handle_input(struct sink *s, struct connection *c)
 {
     size_t used = 0;
     char out[1024];
@@ -217,11 +270,11 @@ static bool handle_input(struct figures *f, struct connection *c)
             used += n;
             continue;
         }
-        size_t head_bytes = handle_one(f, c, c->input + used, out, sizeof(out));
+        size_t head_bytes = handle_one(s, c, c->input + used, out, sizeof(out));
         if (head_bytes == 0)
             break;
         used += head_bytes;
-        if (send(c->fd, out, strlen(out), MSG_NOSIGNAL) < 0)
+        if (out[0] != '\0' && send(c->fd, out, strlen(out), MSG_NOSIGNAL) < 0)
             return false;
     }
     memmove(c->input, c->input + used, c->count - used);
@@ -230,7 +283,16 @@ static bool handle_input(struct figures *f, struct connection *c)
     return c->count < INPUT_MAX - 1;
 }
 
-static void serve(struct figures *f, struct connection *c)
+static void end_waiting(struct sink *s, struct connection *c)
+{
+    if (c->answer_us == 0)
+        return;
+    c->answer_us = 0;
+    TAILQ_REMOVE(&s->waiting, c, link);
+    s->figures.in_flight--;
+}
+
+static void serve(struct sink *s, struct connection *c)
 {
     ssize_t n = recv(c->fd, c->input + c->count, INPUT_MAX - 1 - c->count, 0);
 
@@ -239,14 +301,33 @@ static void serve(struct figures *f, struct connection *c)
     if (n > 0) {
         c->count += (size_t)n;
         c->input[c->count] = '\0';
-        if (handle_input(f, c))
+        if (handle_input(s, c))
             return;
     }
+    end_waiting(s, c);
+    if (s->watcher == c)
+        s->watcher = NULL;
     close(c->fd);
     free(c);
 }
 
-static void accept_one(int epoll_fd, int listen_fd)
+/* Send the answers whose time has come; returns the ms until the next one, -1 when none waits. */
+static int answer_due(struct sink *s)
+{
+    struct connection *c;
+
+    while ((c = TAILQ_FIRST(&s->waiting)) != NULL) {
+        int64_t left_us = c->answer_us - now_us();
+        if (left_us > 0)
+            return (int)(left_us / 1000) + 1;
+        end_waiting(s, c);
+        if (send(c->fd, ok, strlen(ok), MSG_NOSIGNAL) < 0)
+            shutdown(c->fd, SHUT_RDWR); /* the loop sees its end */
+    }
+    return -1;
+}
+
+static void accept_one(struct sink *s, int listen_fd)
 {
     int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct connection *c = fd < 0 ? NULL : malloc(sizeof(*c));
@@ -254,9 +335,10 @@ static void accept_one(int epoll_fd, int listen_fd)
     if (!c)
         return;
     c->fd = fd;
+    c->answer_us = 0;
     c->count = c->body_left = 0;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
+    epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
 static int listen_anywhere(void)
@@ -275,23 +357,40 @@ static int listen_anywhere(void)
     return fd;
 }
 
-int main(void)
+/* A connection is a descriptor: as many as the machine lets us have. */
+static void allow_descriptors(void)
 {
-    struct figures f = {.ids = calloc(IDS_SLOTS, sizeof(*f.ids)), .steps = calloc(STEPS, sizeof(*f.steps))};
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct sink s;
     int listen_fd = listen_anywhere();
-    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event listening = {.events = EPOLLIN, .data.ptr = NULL};
 
-    if (!f.ids || !f.steps || epoll_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, listen_fd, &listening) != 0)
+    s.delay_us = argc > 1 ? strtol(argv[1], NULL, 10) * 1000 : 0;
+    s.figures.ids = calloc(IDS_SLOTS, sizeof(*s.figures.ids));
+    s.figures.steps = calloc(STEPS, sizeof(*s.figures.steps));
+    TAILQ_INIT(&s.waiting);
+    s.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    allow_descriptors();
+    if (!s.figures.ids || !s.figures.steps || s.epoll_fd < 0 ||
+        epoll_ctl(s.epoll_fd, EPOLL_CTL_ADD, listen_fd, &listening) != 0)
         return 1;
     for (;;) {
         struct epoll_event events[EVENTS_MAX];
-        int n = epoll_wait(epoll_fd, events, EVENTS_MAX, -1);
+        int n = epoll_wait(s.epoll_fd, events, EVENTS_MAX, answer_due(&s));
         for (int i = 0; i < n; i++) {
             if (events[i].data.ptr)
-                serve(&f, events[i].data.ptr);
+                serve(&s, events[i].data.ptr);
             else
-                accept_one(epoll_fd, listen_fd);
+                accept_one(&s, listen_fd);
         }
     }
 }
