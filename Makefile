@@ -52,20 +52,24 @@ FUZZ  := $(call programs,fuzz,fuzz_)
 CHAOS := $(BUILD)/tests/chaos/chaos
 TESTS := $(UNIT) $(INTEG) $(E2E) $(TSAN) $(FUZZ)
 
+PACKAGE  := docker/package
+FILLED   := $(BUILD)/package/duepost.1 $(BUILD)/package/duepost.bash
+
 DEPS     := sh tests/support/deps.sh
 RUN      := sh tests/support/run_tests.sh
 # Use all cores unless -j was given.
 JOBS      = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
-GATES    := lint format-check tidy openapi api interop clang asan tsan fuzz cov chaos-short
+GATES    := lint format-check tidy openapi metrics api interop clang asan tsan fuzz cov chaos-short
 FUZZ_SECONDS ?= 30
 
 # V=1 shows the commands.
 Q         = $(if $(filter 1,$(V)),,@)
 say       = @echo "  $(1)  $(2)"
 
-.PHONY: all help libs deps deps-build deps-gates run programs unit integration e2e test \
-        asan tsan tsan-programs fuzz fuzz-programs cov chaos chaos-short bench bench-memory lint format format-check tidy tidy-files \
-        openapi api interop clang check print-gates install clean
+.PHONY: all help libs deps deps-build deps-docker docker-e2e deps-gates run programs unit integration e2e test \
+        asan tsan tsan-programs fuzz fuzz-programs cov chaos chaos-kills chaos-short \
+        bench bench-all bench-memory lint format format-check tidy tidy-files \
+        openapi metrics api interop clang check print-gates install install-program install-service uninstall deb clean
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -93,7 +97,7 @@ $(BUILD)/%.o: %.c | libs
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c | libs
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 # The Lua scripts and the OpenAPI file become C arrays inside the binary.
-$(BUILD)/gen/embedded.c: $(LUA) api/openapi.yaml lua/embed.sh
+$(BUILD)/gen/embedded.c: $(LUA) api/openapi.yaml lua/embed.sh lua/bundle.awk
 	@mkdir -p $(@D)
 	@sh lua/embed.sh api/openapi.yaml $(LUA) > $@.tmp && mv $@.tmp $@
 libs:
@@ -108,6 +112,12 @@ $(CHAOS): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/chaos/*.c)) $(SUP) $(LIB)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUP) $(LIB) $(LDLIBS)
 $(UNIT) $(INTEG) $(E2E): LDLIBS += -lcriterion
 $(BUILD)/tests/e2e/test_openapi: LDLIBS += -lyaml
+# What a test puts before libc in a redis-server; never instrumented.
+$(BUILD)/tests/e2e/test_cases_clock: | $(BUILD)/tests/e2e/clock_step.so
+$(BUILD)/tests/e2e/clock_step.so: tests/preload/clock_step.c
+	@mkdir -p $(@D)
+	$(call say,cc,$<)
+	$(Q)$(CC) -std=c11 -O2 $(WARN) $(WERROR) -D_GNU_SOURCE -fPIC -shared -o $@ $<
 $(FUZZ): LDFLAGS += -fsanitize=fuzzer
 # These suites run against a store that is not there: the fake comes before the archive and wins.
 $(BUILD)/tests/integration/test_http $(BUILD)/tests/integration/test_http_limits: $(BUILD)/tests/support/store_fake.o
@@ -119,6 +129,8 @@ deps: ## install what is missing to build and test (as root or through sudo)
 	@$(DEPS) build test
 deps-build: ## only what is missing to build and run
 	@$(DEPS) build
+deps-docker: ## what is missing for `make docker-e2e`: an engine, compose, and what makes base images
+	@$(DEPS) docker
 deps-gates: ## what is missing for `make check` and `make bench` too
 	@$(DEPS) build test bench gates
 
@@ -136,17 +148,19 @@ unit: $(UNIT) ## unit tests only
 	@$(RUN) $(BUILD) $(UNIT)
 integration: all $(INTEG) ## integration tests only (real redis-servers)
 	@$(RUN) $(BUILD) $(INTEG)
-e2e: all $(E2E) ## end-to-end tests only (the real binary)
+e2e: all $(E2E) ## end-to-end tests only (the real binary); DUEPOST_TEST_LONG=1: longer and deeper ones
 	@$(RUN) $(BUILD) $(E2E)
 
+# Builds that are slow: tests wait longer for what must come, and two programs run at a time.
+SLOWLY := DUEPOST_TEST_SLOW=1 TEST_JOBS=2
 asan: ## all tests, a short chaos run too, with AddressSanitizer and UBSan
 	@$(MAKE) $(JOBS) -k MODE=asan BUILD=$(OUT)/asan programs
-	@DUEPOST_TEST_SLOW=1 CHAOS_SECONDS=30 \
+	@$(SLOWLY) CHAOS_SECONDS=30 \
 	  $(RUN) $(OUT)/asan $(subst $(BUILD)/,$(OUT)/asan/,$(UNIT) $(INTEG) $(E2E) $(CHAOS))
 # Criterion does not start under TSan: plain programs, and normal end-to-end drivers with the TSan gateway.
 tsan: $(E2E) $(CHAOS) ## race tests; the end-to-end tests and a short chaos run on a gateway with ThreadSanitizer
 	@$(MAKE) $(JOBS) -k MODE=tsan BUILD=$(OUT)/tsan all tsan-programs
-	@DUEPOST_BIN=$(abspath $(OUT)/tsan/duepost) DUEPOST_TEST_SLOW=1 CHAOS_SECONDS=30 \
+	@DUEPOST_BIN=$(abspath $(OUT)/tsan/duepost) $(SLOWLY) CHAOS_SECONDS=30 \
 	  $(RUN) $(OUT)/tsan $(subst $(BUILD)/,$(OUT)/tsan/,$(TSAN)) $(E2E) $(CHAOS)
 tsan-programs: $(TSAN)
 fuzz: ## fuzz each input edge: its corpus, then FUZZ_SECONDS (30)
@@ -156,20 +170,31 @@ fuzz-programs: $(FUZZ)
 cov: ## coverage of src/ by all tests, against the floor in tests/lint/coverage.sh
 	@find $(OUT)/cov -name '*.gcda' -delete 2>/dev/null || true
 	@$(MAKE) $(JOBS) -k MODE=cov BUILD=$(OUT)/cov programs
-	@$(RUN) $(OUT)/cov $(subst $(BUILD)/,$(OUT)/cov/,$(UNIT) $(INTEG) $(E2E))
+	@$(SLOWLY) $(RUN) $(OUT)/cov $(subst $(BUILD)/,$(OUT)/cov/,$(UNIT) $(INTEG) $(E2E))
 	@sh tests/lint/coverage.sh $(OUT)/cov
-chaos: all $(CHAOS) ## faults at random for CHAOS_SECONDS (600), by CHAOS_SEED: nothing may be lost
-	@DUEPOST_BIN="$${DUEPOST_BIN:-$(abspath $(PROG))}" $(CHAOS)
+chaos: all $(CHAOS) ## faults at random for CHAOS_SECONDS (600): nothing may be lost; CHAOS_HELP=1 says what can be chosen
+	@DUEPOST_BIN="$${DUEPOST_BIN:-$(abspath $(PROG))}" $(CHAOS) $(if $(CHAOS_HELP),--help)
+chaos-kills: all $(CHAOS) ## the same with killed gateways only, hundreds in fifteen minutes
+	@CHAOS_SECONDS="$${CHAOS_SECONDS:-900}" CHAOS_FAULTS=gateway_killed CHAOS_PAUSE_MS=1500 $(MAKE) chaos
 chaos-short: all $(CHAOS) ## the same for a minute
 	@CHAOS_SECONDS=60 $(MAKE) chaos
-bench: ## measure create, deliver and lateness on this machine
+bench: ## measure create, deliver, end to end and lateness on this machine, in some minutes
 	@$(DEPS) build bench
 	@$(MAKE) $(JOBS) all
-	@DUEPOST_BIN=$(abspath $(PROG)) bash tests/bench/run.sh
+	@DUEPOST_BIN=$(abspath $(PROG)) BENCH_OUT=$(OUT)/bench LATE_RATES="$${LATE_RATES:-1000}" bash tests/bench/run.sh
+bench-all: ## every part, beside the limits and the peers of tests/bench/peers, in about half an hour
+	@$(DEPS) build bench peers
+	@$(MAKE) $(JOBS) all
+	@DUEPOST_BIN=$(abspath $(PROG)) BENCH_OUT=$(OUT)/bench \
+	  BENCH_PARTS="$${BENCH_PARTS:-idle create deliver e2e lateness pending burst slow}" \
+	  BENCH_SYSTEMS="$${BENCH_SYSTEMS:-duepost bullmq bee-queue}" bash tests/bench/run.sh
 bench-memory: ## does Redis give back what TASKS (ten million) tasks took?
 	@$(DEPS) build bench
 	@$(MAKE) $(JOBS) all
 	@DUEPOST_BIN=$(abspath $(PROG)) bash tests/bench/memory.sh
+
+docker-e2e: ## build the images, run the composed systems on a Docker engine, kill every container
+	@bash docker/e2e.sh
 
 # --- gates ------------------------------------------------------------------------------------------------------
 
@@ -177,9 +202,10 @@ check: deps-gates ## test and all the gates
 	@for gate in test $(GATES); do echo "== $$gate"; $(MAKE) $(JOBS) $$gate || exit 1; done
 print-gates:
 	@echo $(GATES)
-lint: $(PROG) ## structural rules, Lua and shell scripts, the README's settings
+lint: $(PROG) $(FILLED) ## structural rules, Lua and shell scripts, the settings in README, man page and completion
 	@CC=$(CC) CPPFLAGS="$$(pkg-config --cflags $(PKGS))" sh tests/lint/lint.sh
 	@sh tests/lint/readme.sh $(PROG)
+	@bash tests/lint/package.sh $(PROG) $(BUILD)/package
 format: ## rewrite the C files by .clang-format
 	clang-format -i $$(find src tests -name '*.[ch]')
 format-check:
@@ -194,6 +220,8 @@ $(BUILD)/%.tidy: %.c .clang-tidy $(HEADERS)
 	@touch $@
 openapi: ## lint api/openapi.yaml
 	@sh tests/lint/openapi.sh $(OUT)/openapi
+metrics: $(PROG) ## ask promtool about the metrics and the alerts
+	@sh tests/lint/metrics.sh $(PROG)
 api: $(PROG) ## property-based tests of the API against api/openapi.yaml
 	@sh tests/api/run.sh $(PROG) $(OUT)/schemathesis
 interop: $(PROG) ## signatures by a library that is not ours and by the README's code
@@ -201,8 +229,42 @@ interop: $(PROG) ## signatures by a library that is not ours and by the README's
 clang: ## build everything with clang, warnings as errors
 	@$(MAKE) $(JOBS) -k BUILD=$(OUT)/clang CC=$(CLANG) WERROR=-Werror programs
 
-install: all ## install to $(DESTDIR)$(PREFIX)/bin
-	install -D -m 755 $(PROG) $(DESTDIR)$(PREFIX)/bin/duepost
+# --- installing and packaging -----------------------------------------------------------------------------------
+# `make install PREFIX=/usr DESTDIR=/tmp/root`; each folder can be given too, as GNU's conventions name them.
+
+bindir        ?= $(PREFIX)/bin
+mandir        ?= $(PREFIX)/share/man
+completiondir ?= $(PREFIX)/share/bash-completion/completions
+libdir        ?= $(PREFIX)/lib
+
+# The settings in them are those of the program.
+$(BUILD)/package/duepost.1: FORM := mdoc
+$(BUILD)/package/duepost.bash: FORM := bash
+$(FILLED): $(BUILD)/package/%: $(PACKAGE)/% $(PACKAGE)/fill.sh $(PROG)
+	@mkdir -p $(@D)
+	@sh $(PACKAGE)/fill.sh $(FORM) $< $(PROG) > $@
+
+install: install-program install-service ## install under $(DESTDIR)$(PREFIX): program, man page, completion, service
+install-program: all $(FILLED)
+	install -D -m 755 $(PROG) $(DESTDIR)$(bindir)/duepost
+	install -D -m 644 $(BUILD)/package/duepost.1 $(DESTDIR)$(mandir)/man1/duepost.1
+	install -D -m 644 $(BUILD)/package/duepost.bash $(DESTDIR)$(completiondir)/duepost
+# Settings that are there stay as they are.
+install-service:
+	install -d $(DESTDIR)$(libdir)/systemd/system
+	sed 's|/usr/bin/|$(bindir)/|' $(PACKAGE)/duepost.service > \
+	  $(DESTDIR)$(libdir)/systemd/system/duepost.service
+	install -D -m 644 $(PACKAGE)/duepost.sysusers $(DESTDIR)$(libdir)/sysusers.d/duepost.conf
+	install -D -m 644 $(PACKAGE)/duepost.tmpfiles $(DESTDIR)$(libdir)/tmpfiles.d/duepost.conf
+	[ -e $(DESTDIR)/etc/duepost/duepost.json ] || \
+	  install -D -m 644 $(PACKAGE)/duepost.json $(DESTDIR)/etc/duepost/duepost.json
+uninstall: ## remove what `make install` has installed, but no settings and no tasks
+	rm -f $(DESTDIR)$(bindir)/duepost $(DESTDIR)$(mandir)/man1/duepost.1 $(DESTDIR)$(completiondir)/duepost \
+	  $(DESTDIR)$(libdir)/systemd/system/duepost.service \
+	  $(DESTDIR)$(libdir)/sysusers.d/duepost.conf $(DESTDIR)$(libdir)/tmpfiles.d/duepost.conf
+deb: ## build a Debian package: build/deb/duepost_*.deb
+	@$(DEPS) build deb
+	@sh $(PACKAGE)/deb.sh $(OUT)/deb
 clean: ## remove what was built
 	rm -rf $(OUT)
 

@@ -7,22 +7,6 @@
 -- The entry of a ready task leaves the Stream at once. A worker that has read it finds the generation changed.
 local now = clock()
 
-local function leave_lane(h, id)
-    local lane = base .. ':q:' .. h.queue
-    redis.call('ZREM', lane, id)
-    if redis.call('EXISTS', lane) == 0 then redis.call('ZREM', LANES, h.queue) end
-end
-
-local function leave_stream(h, id)
-    local entry = string.match(redis.call('HGET', FLIGHT, id) or '', '^%S+')
-    if entry then
-        redis.call('XACK', READY_STREAM, GROUP, entry)
-        redis.call('XDEL', READY_STREAM, entry)
-        redis.call('HDEL', FLIGHT, id)
-    end
-    add(out, h.queue, -1)
-end
-
 local function cancel(h, id)
     if h.state == SCHEDULED then leave_lane(h, id) else leave_stream(h, id) end
     h.state = CANCELLED
@@ -48,5 +32,5 @@ for i = FIRST + 1, #KEYS do
         if h.state < DELIVERING then cancel(h, id) end
     end
 end
-flush_counters()
+commit()
 return reply

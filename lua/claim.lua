@@ -2,8 +2,8 @@
 -- KEYS:    as in common.lua, then one record key an entry
 -- ARGV:    base, 1 when the caller may have claimed these before and not heard the answer (else 0), then for each
 --          entry: entry id, generation
--- Returns: Redis TIME in us, then for each entry its record, or nil when the task is gone, was cancelled or went back
---          to its lane, since or just now; such an entry is dropped.
+-- Returns: Redis TIME in us, then for each entry its record (in which the state may still be ready), or nil when the
+--          task is gone, has ended or went back to its lane, since or just now; such an entry is dropped.
 -- Cost: constant an entry, and the bytes of the answer. Idempotent: an entry that the caller claimed before gives its
 --       record again.
 --
@@ -12,18 +12,27 @@
 -- entry of a silent worker.
 --
 -- Bodies may be large, and while this copies them Redis does nothing else. Past ANSWER_BYTES the others go back to
--- their lane, due at once, for the next call.
+-- their lane, due at once, for the next call. So do the tasks of a queue that was paused since they were moved; and one
+-- that has expired meets its end here instead of being sent.
 local ANSWER_BYTES = 16777216
+local DELIVERING_BYTE = string.char(FORMAT + DELIVERING)
 local now, now_us = clock()
 local reply, stale, returned = {now_us}, {}, {}
 local is_repeat = ARGV[2] == '1'
 local bytes = 0
 
+local is_paused = {}
+local function may_start(h)
+    if is_paused[h.queue] == nil then
+        local limits = limits_of(h.queue)
+        is_paused[h.queue] = limits ~= nil and limits.paused
+    end
+    return bytes < ANSWER_BYTES and not is_paused[h.queue] and not is_expired(h, now)
+end
+
 local function take(h)
     if h.state == READY then
-        local state = string.char(FORMAT + DELIVERING)
-        redis.call('SETRANGE', h.key, '0', state)
-        if h.whole then h.whole = state .. string.sub(h.whole, 2) end
+        redis.call('SETRANGE', h.key, '0', DELIVERING_BYTE)
         add(busy, h.queue, 1)
     end
     local record = h.whole or redis.call('GET', h.key)
@@ -38,7 +47,7 @@ for i = FIRST + 1, #KEYS do
     local is_current = h and h.generation == generation
     if is_current and h.state == DELIVERING and not is_repeat then
         reply[#reply + 1] = false
-    elseif is_current and (h.state == READY or h.state == DELIVERING) and bytes < ANSWER_BYTES then
+    elseif is_current and (h.state == READY or h.state == DELIVERING) and may_start(h) then
         reply[#reply + 1] = take(h)
     else
         local id = string.sub(KEYS[i], #base + 1)
@@ -58,6 +67,5 @@ if #stale > 0 then
     redis.call('XDEL', READY_STREAM, unpack(stale))
 end
 leave_flight(returned)
-schedule_done()
-flush_counters()
+commit()
 return reply

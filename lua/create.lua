@@ -1,11 +1,13 @@
 -- Create tasks: (nothing) -> scheduled.
 -- KEYS:    as in common.lua, then one record key a task, then the keys of those that came with an Idempotency-Key
--- ARGV:    base, how many tasks may be pending (0: any number), then for each task: id, due ("+ms" from now, or Unix
---          ms), queue, digest of the request when the client chose the id, else empty; specification, which holds the
---          digest; then for each Idempotency-Key: which of the tasks it came with (from 1), digest of the request
--- Returns: now in ms, then for each task its due time in ms, or -1 when too many are pending, or the record that has
---          this id already, or, when the Idempotency-Key was used before, {that task's id, its record or nil, 1 when
---          the request was the same or 0}. Nothing is changed then.
+-- ARGV:    base, how many tasks may be pending (0: any number), the count of changes of the queues' settings that the
+--          specifications rest on, then for each task: id, due ("+ms" from now, or Unix ms), queue, digest of the
+--          request when the client chose the id, else empty; specification, which holds the digest; then for each
+--          Idempotency-Key: which of the tasks it came with (from 1), digest of the request
+-- Returns: {-1} when a queue's settings have changed: nothing was done. Else now in ms, then for each task its due
+--          time in ms, or -1 when too many are pending, or the record that has this id already, or, when the
+--          Idempotency-Key was used before, {that task's id, its record or nil, 1 when the request was the same or
+--          0}. Nothing is changed then.
 -- Cost: O(log N) a task. Idempotent by id and key: the first write decides, so out of memory refuses the whole call.
 --
 -- The generation begins anywhere: when an id is used again after its record is gone, whoever comes late with an entry
@@ -14,11 +16,11 @@
 -- An Idempotency-Key is claimed together with the task it made, or that its request made before under the same id; a
 -- request that fails claims nothing.
 local KEY_KEPT_MS = 86400000
+if settings_count() ~= ARGV[3] then return {-1} end
 local now, now_us = clock()
 local reply = {now}
-local queues = {}
 local room = math.huge
-if ARGV[2] ~= '0' then room = ARGV[2] - (redis.call('HGET', TOTALS, 'pending') or 0) end
+if ARGV[2] ~= '0' then room = ARGV[2] - number_in(TOTALS, 'pending') end
 
 -- No record's key begins like this, so it tells where the record keys end.
 local key_start = base .. ':k:'
@@ -41,13 +43,15 @@ local function varint(text, at)
 end
 
 -- Whether a record was made by the request with this digest, which is the first member of its specification, behind
--- queue, kinds, the set of members and the url.
+-- queue, kinds with the time of expiry, the set of members and the url.
 local function was_made_by(record, digest)
     if digest == '' or #record < HEAD_BYTES then return false end
     local history = string.byte(record, HEAD_BYTES - 1) * 256 + string.byte(record, HEAD_BYTES)
     local at = HEAD_BYTES + history + 1
     local members, url_bytes
-    members, at = varint(record, at + (string.byte(record, at) or 0) + 2)
+    at = at + (string.byte(record, at) or 0) + 1
+    if (string.byte(record, at) or 0) % 64 >= KIND_EXPIRES then at = at + WHEN_BYTES end
+    members, at = varint(record, at + 1)
     url_bytes, at = varint(record, at)
     at = at + url_bytes
     return members % 2 == 1 and string.sub(record, at, at + #digest - 1) == digest
@@ -66,20 +70,22 @@ local function used_before(key, kept, own_id, own_digest)
     return {id, redis.call('GET', base .. id), is_same and 1 or 0}
 end
 
-local arg = 3
+local arg = 4
 for i = FIRST + 1, last do
     local id, due, queue = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]
     local key = keyed[i]
     local kept = key and redis.call('GET', key.name)
     if string.byte(due) == 43 then due = now + string.sub(due, 2) else due = math.max(now, tonumber(due)) end
     local head = struct.pack(HEAD, FORMAT + SCHEDULED, 0, 0, now_us % 65536, due, now, 0)
+    local spec, expires_at = settle_expiry(ARGV[arg + 4], now)
     if kept then
         reply[#reply + 1] = used_before(key, kept, id, ARGV[arg + 3])
     elseif room < 1 and redis.call('EXISTS', KEYS[i]) == 0 then
         reply[#reply + 1] = -1
-    elseif redis.call('SET', KEYS[i], head .. ARGV[arg + 4], 'NX') then
+    elseif redis.call('SET', KEYS[i], head .. spec, 'NX') then
         if key then remember(key, id) end
         schedule(queue, id, due)
+        if expires_at then schedule_expiry(id, expires_at) end
         add(queues, queue, 1)
         add(totals, 'created', 1)
         add(totals, 'pending', 1)
@@ -95,7 +101,5 @@ for i = FIRST + 1, last do
     end
     arg = arg + 5
 end
-schedule_done()
-flush(QUEUES, queues)
-flush_counters()
+commit()
 return reply

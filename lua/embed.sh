@@ -1,10 +1,11 @@
 #!/bin/sh
 # Print C arrays of the OpenAPI file and the Lua scripts: embed.sh OPENAPI SCRIPT.lua...
-# lua/common.lua is put before every other script, since Redis scripts cannot load one another.
+# What each script needs of lua/common.lua is put before it (bundle.awk), since Redis scripts cannot load one another.
 set -eu
 bytes() { od -An -v -tu1 | sed 's/  */,/g; s/^,//; s/$/,/'; }
 openapi=$1
 shift
+lua=$(dirname "$1")
 echo '#include "base/embedded.h"'
 echo 'const char embedded_openapi[] = {'
 bytes < "$openapi"
@@ -14,7 +15,7 @@ for script in "$@"; do
     name=$(basename "$script" .lua)
     [ "$name" = common ] && continue
     printf 'static const char lua_%s[] = {\n' "$name"
-    cat "$(dirname "$script")/common.lua" "$script" | bytes
+    awk -f "$lua/bundle.awk" "$lua/common.lua" "$script" | bytes
     echo '0};'
 done
 echo 'const struct embedded_script embedded_scripts[] = {'

@@ -36,10 +36,16 @@ local function when(h)
 end
 
 local function is_in(key, id)
-    return redis.call('ZSCORE', key, id)
+    return type(redis.pcall('ZSCORE', key, id)) == 'string'
+end
+
+-- The index of what expires says nothing of a task under way.
+local function index_expiry(h, id)
+    if h.state <= READY and h.expires_at and not is_in(EXPIRY, id) then schedule_expiry(id, h.expires_at) end
 end
 
 local function repair(h, id)
+    index_expiry(h, id)
     if h.state == SCHEDULED then
         if is_in(base .. ':q:' .. h.queue, id) then return false end
         schedule(h.queue, id, when(h))
@@ -50,7 +56,7 @@ local function repair(h, id)
         local is_fine = is_in(FINISHED[h.state], id) and (h.state ~= DEAD or is_in(base .. ':dead:' .. h.queue, id))
         if is_fine then return false end
         redis.call('ZADD', FINISHED[h.state], when(h), id)
-        if h.state == DEAD then redis.call('ZADD', base .. ':dead:' .. h.queue, when(h), id) end
+        if h.state == DEAD then put_in_zset(base .. ':dead:' .. h.queue, when(h), id) end
     end
     return true
 end
@@ -68,6 +74,5 @@ end
 local next_at
 if phase == 'k' then next_at = look_at_records(at) else next_at = look_at_stream(phase == 's' and at or '-') end
 add(totals, 'orphans', repaired)
-schedule_done()
-flush_counters()
+commit()
 return {next_at, repaired}

@@ -46,11 +46,22 @@ local function look(id, place)
 end
 
 -- The index of lanes was deleted by hand, or a lane's entry in it.
-local function index_lanes(names)
+local function index_all(names)
     for _, queue in ipairs(names) do
-        local head = redis.call('ZRANGE', base .. ':q:' .. queue, 0, 0, 'WITHSCORES')
+        local head = redis.pcall('ZRANGE', base .. ':q:' .. queue, 0, 0, 'WITHSCORES')
         if head[2] then redis.call('ZADD', LANES, 'LT', head[2], queue) end
     end
+end
+
+-- Lanes of no queue, which are in the index while there is something in the containers they stand for.
+local function other_lanes()
+    local there = 0
+    for lane, container in pairs({[EXPIRY_LANE] = EXPIRY, [CALLBACKS_LANE] = CALLBACKS}) do
+        local head = redis.call('ZRANGE', container, 0, 0, 'WITHSCORES')
+        if head[2] then redis.call('ZADD', LANES, 'LT', head[2], lane) end
+        if redis.call('ZSCORE', LANES, lane) then there = there + 1 end
+    end
+    return there
 end
 
 -- The names of all queues, and how many records they say they have. Lanes of queues that are not counted are found by
@@ -61,12 +72,21 @@ local function queue_names()
     for i = 1, #counted, 2 do
         names[#names + 1] = counted[i]
         known[counted[i]] = true
-        records = records + counted[i + 1]
+        records = records + (tonumber(counted[i + 1]) or 0)
     end
     for _, queue in ipairs(redis.call('ZRANGE', LANES, 0, -1)) do
-        if not known[queue] then names[#names + 1] = queue end
+        local is_queue = queue ~= EXPIRY_LANE and queue ~= CALLBACKS_LANE
+        if is_queue and not known[queue] then names[#names + 1] = queue end
     end
     return names, records
+end
+
+-- How many tasks are in a lane. Something else in its place, put there by hand, goes.
+local function tasks_in(lane)
+    local n = redis.pcall('ZCARD', lane)
+    if type(n) == 'number' then return n end
+    redis.call('UNLINK', lane)
+    return 0
 end
 
 -- Pending tasks and records in no container. Too many queues for one call: none, as far as is known.
@@ -74,14 +94,15 @@ local function count_lost()
     if redis.call('HLEN', QUEUES) > QUEUES_MAX then return 0, 0 end
     local names, records = queue_names()
     local held, lanes = redis.call('HLEN', FLIGHT) - 1, 0
+    local others = other_lanes()
     if held == 0 and redis.call('XLEN', READY_STREAM) == 0 then redis.call('UNLINK', OUT, BUSY) end
     for _, queue in ipairs(names) do
-        local n = redis.call('ZCARD', base .. ':q:' .. queue)
+        local n = tasks_in(base .. ':q:' .. queue)
         held = held + n
         if n > 0 then lanes = lanes + 1 end
     end
-    if lanes ~= redis.call('ZCARD', LANES) then index_lanes(names) end
-    local pending = tonumber(redis.call('HGET', TOTALS, 'pending') or 0) - held
+    if lanes ~= redis.call('ZCARD', LANES) - others then index_all(names) end
+    local pending = number_in(TOTALS, 'pending') - held
     if pending ~= 0 and ARGV[5] == '1' then
         redis.call('HINCRBY', TOTALS, 'pending', -pending)
         pending = 0
@@ -93,7 +114,7 @@ end
 local function count_overdue()
     local overdue = 0
     for _, queue in ipairs(redis.call('ZRANGEBYSCORE', LANES, '-inf', '(' .. now, 'LIMIT', 0, DUE_LANES_MAX)) do
-        overdue = overdue + redis.call('ZCOUNT', base .. ':q:' .. queue, '-inf', '(' .. now)
+        overdue = overdue + overdue_in(base .. ':q:' .. queue, now)
     end
     return overdue
 end
@@ -103,8 +124,7 @@ mark_flight()
 local step = redis.call('HSCAN', FLIGHT, cursor, 'COUNT', limit)
 for i = 1, #step[2], 2 do look(step[2][i], step[2][i + 1]) end
 leave_flight(lost)
-schedule_done()
-flush_counters()
+commit()
 if step[1] ~= '0' then return {step[1], #lost} end
 local pending, records = count_lost()
 return {'0', #lost, pending, records, delivering, count_overdue()}

@@ -2,8 +2,10 @@
 -- KEYS:    as in common.lua
 -- ARGV:    base, gateway, its claim-idle in ms, entry id to go on after ("-" from the start), entries to look at,
 --          takeovers after which a task is dead, the encoded attempt for that case
---          (its time, bytes 2 to 7, is filled in here), 1 to only write the heartbeat
--- Returns: {entry id to go on after ("-" when all were seen), tasks taken back}
+--          (its time, bytes 2 to 7, is filled in here), 1 to only write the heartbeat, the time in ms that the caller
+--          believes it is here (0: it does not know)
+-- Returns: {entry id to go on after ("-" when all were seen), tasks taken back; -1 when only the heartbeat was written
+--          because the clock is ahead of what the caller believes: it was stepped, and all seem silent since}
 -- Cost: O(log N) an entry looked at.
 --
 -- An entry that was silent for its owner's claim-idle belongs to a dead worker: consumers are named GATEWAY/THREAD,
@@ -13,10 +15,13 @@
 local now = clock()
 local gateway, default_idle, cursor, limit = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local takeovers_max, lost_attempt = tonumber(ARGV[6]), ARGV[7]
+local believed = tonumber(ARGV[9] or 0)
 local FORGET_MS = 60000
+local STEP_MS = 1000
 
 redis.call('HSET', WORKERS, gateway, default_idle .. ' ' .. string.format('%.0f', now))
 if ARGV[8] == '1' then return {'-', 0} end
+if believed > 0 and now - believed > STEP_MS then return {'-', -1} end
 
 local idle_of = {}
 local function claim_idle(consumer)
@@ -42,7 +47,7 @@ local function take_back(h, id)
     h.generation = h.generation + 1
     h.state = DEAD
     local attempt = string.sub(lost_attempt, 1, 1) .. struct.pack(WHEN, now) .. string.sub(lost_attempt, 8)
-    write_history(h, now, attempt, -1)
+    write_history(h, now, history_of(h) .. attempt, -1)
     finish(h, id, now)
 end
 
@@ -71,7 +76,7 @@ local function forget_dead_gateways()
     for i = 1, #beats, 2 do
         local idle, beat = string.match(beats[i + 1], '^(%d+) (%d+)$')
         known[beats[i]] = true
-        if now - beat > math.max(FORGET_MS, 10 * idle) then dead[beats[i]] = true end
+        if not beat or now - beat > math.max(FORGET_MS, 10 * idle) then dead[beats[i]] = true end
     end
     for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', READY_STREAM, GROUP)) do
         local owner = string.match(consumer[2], '^(.*)/') or consumer[2]
@@ -97,6 +102,5 @@ for _, p in ipairs(pending) do
 end
 if cursor == '-' then forget_dead_gateways() end
 leave_flight(taken)
-schedule_done()
-flush_counters()
+commit()
 return {#pending == limit and pending[limit][1] or '-', recovered}

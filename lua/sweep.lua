@@ -6,24 +6,31 @@
 -- Cost: O(log N) a task removed. Idempotent.
 --
 -- A record in another state than its container says (deleted by hand, and the id used again) is a live task: it stays.
+-- So does a task whose callback is still to be made, until it was.
 local now = clock()
 local RETENTION = {[DELIVERED] = ARGV[2], [DEAD] = ARGV[3], [CANCELLED] = ARGV[4], [EXPIRED] = ARGV[5]}
 local limit = tonumber(ARGV[7])
-local removed, queues = 0, {}
+local removed = 0
+
+local function is_awaited(h, id)
+    return h.kinds >= KIND_ON_SUCCESS and redis.call('ZSCORE', CALLBACKS, id)
+end
 
 local function remove(state, ids)
-    local keys = {}
+    local keys, gone = {}, {}
     for _, id in ipairs(ids) do
         local h = read_head(base .. id)
-        if h and h.state == state then
+        local is_it = h and h.state == state
+        if not (is_it and is_awaited(h, id)) then gone[#gone + 1] = id end
+        if is_it and gone[#gone] == id then
             keys[#keys + 1] = h.key
             add(queues, h.queue, -1)
-            if state == DEAD then redis.call('ZREM', base .. ':dead:' .. h.queue, id) end
+            if state == DEAD then redis.pcall('ZREM', base .. ':dead:' .. h.queue, id) end
         end
     end
     if #keys > 0 then redis.call('UNLINK', unpack(keys)) end
-    if #ids > 0 then redis.call('ZREM', FINISHED[state], unpack(ids)) end
-    removed = removed + #ids
+    if #gone > 0 then redis.call('ZREM', FINISHED[state], unpack(gone)) end
+    removed = removed + #gone
 end
 
 local kept = 0
@@ -53,9 +60,10 @@ end
 
 local over = math.min(kept - ARGV[6], limit - removed)
 if over > 0 then
+    local before = removed
     for state, ids in pairs(oldest(over)) do remove(state, ids) end
-    add(totals, 'trimmed', over)
-    kept = kept - over
+    add(totals, 'trimmed', removed - before)
+    kept = kept - (removed - before)
 end
 
 local next_ms = -1
@@ -67,6 +75,5 @@ for state = DELIVERED, EXPIRED do
     end
 end
 if kept > tonumber(ARGV[6]) then next_ms = 0 end
-flush_level(QUEUES, queues)
-flush_counters()
+commit()
 return {removed, next_ms}

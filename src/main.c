@@ -22,7 +22,8 @@ static void print_help(void)
     printf("duepost " DUEPOST_VERSION
            " - a delayed-task gateway: POST a task now, it arrives as a webhook when it is due\n\n"
            "usage: duepost [serve] [settings]         start the gateway\n"
-           "       duepost receive [--listen H:P]     a small receiver that prints each webhook\n"
+           "       duepost receive [--listen H:P] [--status CODE] [--secret-file FILE] [--quiet]\n"
+           "                                          a small receiver that prints each webhook\n"
            "       duepost healthcheck [settings]     ask /readyz; exit 0 when the gateway is ready\n"
            "       duepost --print-config [settings]  the settings in force, secrets masked\n"
            "       duepost --help | --version\n\n%s",

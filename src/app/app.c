@@ -1,6 +1,7 @@
 #include "app/app.h"
 
 #include "app/limits.h"
+#include "app/notify.h"
 #include "app/report.h"
 #include "base/clock.h"
 #include "base/embedded.h"
@@ -11,6 +12,7 @@
 #include "deliver/pool.h"
 #include "http/server.h"
 #include "http/tls.h"
+#include "run/destinations.h"
 #include "run/mover.h"
 #include "run/worker.h"
 #include "store/embedded.h"
@@ -36,6 +38,7 @@
 #define CLIENTS_MS \
     3000              /* for requests under way: a client that sends the rest of one slowly is not waited for longer */
 #define HURRY_MS 2000 /* after a second signal what is left is given back, for this long at most */
+#define AFTER_DRAIN_MS 20000 /* for the rest: what is left is given back, the embedded server ends */
 
 struct app {
     const struct config *config;
@@ -44,6 +47,8 @@ struct app {
     struct embedded *embedded;
     struct store *store;
     struct metrics_window *lateness;
+    struct metrics_window *durations; /* of attempts */
+    struct destinations *destinations;
     struct mover *mover;
     struct worker **workers;
     int worker_count;
@@ -53,6 +58,7 @@ struct app {
     bool is_serving; /* the server's thread runs */
     bool is_ready;
     struct app_limits limits;
+    struct notify notify;
     char gateway[128];
 };
 
@@ -112,6 +118,22 @@ static void write_stats(void *ctx, struct buf *out)
     const struct app *a = ctx;
 
     report_stats(out, a->lateness, a->mover, a->workers, a->worker_count);
+    report_destinations_summary(out, a->destinations);
+}
+
+static void write_destinations(void *ctx, struct buf *out)
+{
+    const struct app *a = ctx;
+
+    report_destinations(out, a->destinations);
+}
+
+static void write_metrics(void *ctx, struct buf *out)
+{
+    const struct app *a = ctx;
+
+    report_metrics(out, a->lateness, a->durations, a->mover, a->workers, a->worker_count);
+    report_destinations_metrics(out, a->destinations);
 }
 
 static void write_unready(void *ctx, struct buf *out)
@@ -196,6 +218,17 @@ static int start_redis(struct app *a)
     return 0;
 }
 
+static struct destinations *create_destinations(const struct app *a)
+{
+    const struct config *c = a->config;
+    const struct destinations_opts opts = {.capacity = a->limits.concurrency,
+                                           .breaker_failures = (int)c->breaker_failures,
+                                           .breaker_after_ms = c->breaker_after_ms,
+                                           .breaker_probe_ms = c->breaker_probe_ms};
+
+    return destinations_create(&opts);
+}
+
 static int start_workers(struct app *a)
 {
     struct worker_opts opts = {.store = a->store,
@@ -206,6 +239,8 @@ static int start_workers(struct app *a)
                                .ca_file = a->config->ca_file,
                                .version = DUEPOST_VERSION,
                                .lateness = a->lateness,
+                               .durations = a->durations,
+                               .destinations = a->destinations,
                                .on_room = on_room,
                                .ctx = a};
     int concurrency = a->limits.concurrency;
@@ -241,6 +276,8 @@ static int open_server(struct app *a)
                                .openapi_bytes = embedded_openapi_bytes,
                                .version = DUEPOST_VERSION,
                                .write_stats = write_stats,
+                               .write_destinations = write_destinations,
+                               .write_metrics = write_metrics,
                                .write_unready = write_unready,
                                .ctx = a};
 
@@ -252,8 +289,8 @@ static int begin_server(struct app *a)
     if (server_begin(a->server, a->store) != ERR_OK)
         return failed("the server's thread cannot be started");
     a->is_serving = true;
-    LOG_INFO("gateway.started", "gateway=%s listen=%s port=%d", a->gateway, log_quote(a->config->host),
-             server_port(a->server));
+    LOG_INFO("gateway.started", "version=%s gateway=%s listen=%s port=%d", DUEPOST_VERSION, a->gateway,
+             log_quote(a->config->host), server_port(a->server));
     return 0;
 }
 
@@ -270,6 +307,8 @@ static int start(struct app *a)
     if (pool_global_init() != ERR_OK)
         return failed("libcurl cannot be initialised");
     a->lateness = metrics_window_create();
+    a->durations = metrics_window_create();
+    a->destinations = create_destinations(a);
     a->mover = mover_create(&mover);
     store.redis = a->redis;
     if (store_create(&store, &a->store) != ERR_OK)
@@ -306,7 +345,7 @@ static void wait_for_signal(struct app *a, int ms)
 {
     struct pollfd p = {.fd = a->signal_fd, .events = POLLIN};
     struct signalfd_siginfo info;
-    int64_t redis_ms = a->embedded ? embedded_poll(a->embedded) : -1;
+    int64_t redis_ms = embedded_poll(a->embedded);
 
     if (redis_ms >= 0 && (ms < 0 || redis_ms < ms))
         ms = (int)redis_ms;
@@ -321,8 +360,11 @@ static void wait_for_signal(struct app *a, int ms)
 static void serve(struct app *a)
 {
     while (a->signals_seen == 0) {
-        if (!a->is_ready && is_delivering(a))
-            tell_ready(a);
+        if (!a->is_ready) {
+            if (is_delivering(a))
+                tell_ready(a);
+            notify_progress(&a->notify, a->is_ready, clock_mono_ms());
+        }
         wait_for_signal(a, a->is_ready ? -1 : STEP_MS);
     }
 }
@@ -386,7 +428,9 @@ static void stop(struct app *a)
     for (int i = 0; i < a->worker_count; i++)
         worker_destroy(&a->workers[i]);
     free(a->workers);
+    destinations_destroy(&a->destinations);
     metrics_window_destroy(&a->lateness);
+    metrics_window_destroy(&a->durations);
     embedded_stop(&a->embedded);
     redis_opts_deinit(&a->redis);
     signature_secrets_deinit(&a->secrets);
@@ -412,13 +456,16 @@ int app_run(const struct config *c)
     a->config = c;
     log_setup((enum log_level)c->log_level, (enum log_format)c->log_format);
     name_gateway(a);
+    notify_begin(&a->notify, getenv("NOTIFY_SOCKET"), clock_mono_ms()); /* NOLINT(concurrency-mt-unsafe) */
     a->signal_fd = open_signals();
     a->limits = app_limits_fit((int)c->concurrency);
     rc = read_settings(a);
     if (rc == 0)
         rc = start(a);
-    if (rc == 0)
+    if (rc == 0) {
         serve(a);
+        notify_stopping(&a->notify, c->drain_timeout_ms + AFTER_DRAIN_MS);
+    }
     stop(a);
     if (rc == 0)
         LOG_INFO("gateway.stopped", "gateway=%s", a->gateway);

@@ -13,9 +13,12 @@
 
 #define TIMEOUT_MS 3000
 
-static int fail(const char *what)
+static int fail(const char *host, int port, const char *what)
 {
-    (void)fprintf(stderr, "duepost: healthcheck: %s\n", what);
+    bool needs_brackets = strchr(host, ':') != NULL;
+
+    (void)fprintf(stderr, "duepost: healthcheck: %s%s%s:%d: %s\n", needs_brackets ? "[" : "", host,
+                  needs_brackets ? "]" : "", port, what);
     return 1;
 }
 
@@ -64,6 +67,21 @@ static void ask(int fd, const char *request, char *answer, size_t size)
     }
 }
 
+/* The status and, behind it, the body, which has the reasons. Cuts `answer`. */
+static int fail_by(const char *host, int port, char *answer)
+{
+    static const char VERSION[] = "HTTP/1.1 ";
+    const char *body = strstr(answer, "\r\n\r\n");
+    char text[1200];
+
+    body = body ? body + 4 : "";
+    answer[strcspn(answer, "\r\n")] = '\0';
+    if (strncmp(answer, VERSION, strlen(VERSION)) == 0)
+        answer += strlen(VERSION);
+    (void)snprintf(text, sizeof text, "%s %.*s", answer, (int)strcspn(body, "\r\n"), body);
+    return fail(host, port, text);
+}
+
 int healthcheck_run(const char *host, int port, bool is_tls)
 {
     static const char REQUEST[] = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -71,7 +89,7 @@ int healthcheck_run(const char *host, int port, bool is_tls)
     int fd = connect_to(reachable(host), port);
 
     if (fd == -1)
-        return fail("nothing listens there");
+        return fail(reachable(host), port, "nothing listens there");
     if (is_tls)
         tls_ask(fd, REQUEST, answer, sizeof answer, clock_mono_ms() + TIMEOUT_MS);
     else
@@ -79,6 +97,5 @@ int healthcheck_run(const char *host, int port, bool is_tls)
     close(fd);
     if (strncmp(answer, "HTTP/1.1 200 ", 13) == 0)
         return 0;
-    answer[strcspn(answer, "\r\n")] = '\0';
-    return fail(answer[0] ? answer : "no answer in time");
+    return answer[0] ? fail_by(reachable(host), port, answer) : fail(reachable(host), port, "no answer in time");
 }

@@ -6,6 +6,7 @@
 
 #define CONNECTIONS_WANTED 8192
 #define CONNECTIONS_MIN 16
+#define CONNECTIONS_SHARE 8 /* of the descriptors, at least */
 #define CONCURRENCY_MIN 1
 #define OWN_DESCRIPTORS 96       /* logs, sockets to Redis, epoll and event descriptors of all threads */
 #define DESCRIPTORS_A_DELIVERY 3 /* its connection, an idle one kept for reuse, one for a name lookup */
@@ -30,10 +31,10 @@ struct app_limits app_limits_fit(int concurrency)
 
     if (left >= wanted)
         return limits;
-    /* API connections give way first, down to a quarter of what there is; then deliveries. */
+    /* API connections give way first, down to an eighth of what there is; then deliveries. */
     limits.connections = (int)(left - (long)concurrency * DESCRIPTORS_A_DELIVERY);
-    if (limits.connections < left / 4)
-        limits.connections = (int)(left / 4);
+    if (limits.connections < left / CONNECTIONS_SHARE)
+        limits.connections = (int)(left / CONNECTIONS_SHARE);
     if (limits.connections < CONNECTIONS_MIN)
         limits.connections = CONNECTIONS_MIN;
     if (limits.concurrency > (left - limits.connections) / DESCRIPTORS_A_DELIVERY)

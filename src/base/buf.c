@@ -1,6 +1,6 @@
 /* A growing byte buffer that is checked once, at the end.
  *
- * Every append goes through reserve(), the only place that grows, caps and fails; after a failure it refuses all
+ * Every append goes through reserve(), and what grows, caps and fails is in grow(); after a failure it refuses all
  * further appends, so what is in the buffer is always a prefix of what was meant. Capacity doubles, so n appends
  * cost O(n). One byte beyond `len` always holds a NUL, which lets the text be read as a C string at any time. */
 #include "base/buf.h"
@@ -32,20 +32,15 @@ void buf_clear(struct buf *b)
         b->data[0] = '\0';
 }
 
-/* Make room for `n` more bytes and the NUL. */
-static bool reserve(struct buf *b, size_t n)
+static bool grow(struct buf *b, size_t n)
 {
     size_t capacity = b->capacity ? b->capacity : FIRST_CAPACITY;
     char *data = NULL;
 
-    if (b->failed != ERR_OK)
-        return false;
     if (n > b->max - b->len || b->len + n == SIZE_MAX) {
         b->failed = ERR_TOO_BIG;
         return false;
     }
-    if (b->len + n < b->capacity)
-        return true;
     while (capacity <= b->len + n)
         capacity = capacity > SIZE_MAX / 2 ? SIZE_MAX : capacity * 2;
     data = realloc(b->data, capacity);
@@ -56,6 +51,14 @@ static bool reserve(struct buf *b, size_t n)
     b->data = data;
     b->capacity = capacity;
     return true;
+}
+
+/* Make room for `n` more bytes and the NUL. There nearly always is: hence the short way first. */
+static inline bool reserve(struct buf *b, size_t n)
+{
+    if (b->failed != ERR_OK)
+        return false;
+    return (n < b->capacity - b->len && n <= b->max - b->len) || grow(b, n);
 }
 
 void buf_append(struct buf *b, const void *data, size_t n)
@@ -75,7 +78,10 @@ void buf_puts(struct buf *b, const char *s)
 
 void buf_putc(struct buf *b, char c)
 {
-    buf_append(b, &c, 1);
+    if (!reserve(b, 1))
+        return;
+    b->data[b->len++] = c;
+    b->data[b->len] = '\0';
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

@@ -7,7 +7,7 @@
 
 struct embedded_script {
     const char *name; /* "create" for lua/create.lua; NULL ends the table */
-    const char *text; /* with lua/common.lua in front */
+    const char *text; /* with what it needs of lua/common.lua in front */
     size_t bytes;
 };
 

@@ -17,10 +17,12 @@
     X(ERR_FORBIDDEN, "forbidden", 403, "This token may only read")                                         \
     X(ERR_NOT_FOUND, "not_found", 404, "There is nothing at this path")                                    \
     X(ERR_TASK_NOT_FOUND, "task_not_found", 404, "There is no such task")                                  \
+    X(ERR_QUEUE_NOT_FOUND, "queue_not_found", 404, "There is no such queue")                               \
     X(ERR_METHOD_NOT_ALLOWED, "method_not_allowed", 405, "This path does not have that method")            \
     X(ERR_ID_CONFLICT, "id_conflict", 409, "This id belongs to a task made by another request")            \
     X(ERR_KEY_CONFLICT, "idempotency_key_conflict", 409, "This Idempotency-Key came with another request") \
     X(ERR_STATE_CONFLICT, "state_conflict", 409, "The task's state does not allow this")                   \
+    X(ERR_QUEUE_NOT_EMPTY, "queue_not_empty", 409, "The queue has pending tasks")                          \
     X(ERR_TOO_BIG, "body_too_large", 413, "The body is over the limit")                                    \
     X(ERR_UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", 415, "The body must be application/json")      \
     X(ERR_EXPECTATION_FAILED, "expectation_failed", 417, "Only 100-continue can be expected")              \

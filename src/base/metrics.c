@@ -25,8 +25,13 @@ struct slot {
 
 struct metrics_window {
     pthread_mutex_t lock;
-    struct slot slots[SLOTS]; /* under lock */
+    struct slot slots[SLOTS];   /* under lock */
+    struct metrics_total total; /* under lock */
 };
+
+const int64_t metrics_bounds_us[METRICS_BOUNDS] = {500,     1000,     2500,     5000,     10000,    25000,
+                                                   50000,   100000,   250000,   500000,   1000000,  2500000,
+                                                   5000000, 10000000, 30000000, 60000000, 300000000};
 
 struct metrics_window *metrics_window_create(void)
 {
@@ -71,6 +76,16 @@ static double bucket_us(size_t bucket)
     return (double)low + (double)(width - 1) / 2;
 }
 
+static void add_to_total(struct metrics_total *total, int64_t us)
+{
+    size_t i = 0;
+
+    while (i < METRICS_BOUNDS && us > metrics_bounds_us[i])
+        i++;
+    total->counts[i]++;
+    total->sum_us += us;
+}
+
 void metrics_window_record(struct metrics_window *w, int64_t us)
 {
     int64_t value_us = us < 0 ? 0 : us;
@@ -86,6 +101,14 @@ void metrics_window_record(struct metrics_window *w, int64_t us)
     slot->buckets[bucket_of(value_us)]++;
     if (value_us > slot->max_us)
         slot->max_us = value_us;
+    add_to_total(&w->total, value_us);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+void metrics_window_read_total(struct metrics_window *w, struct metrics_total *out)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    *out = w->total;
     (void)pthread_mutex_unlock(&w->lock);
 }
 

@@ -31,6 +31,9 @@ void queue_destroy(struct queue **q)
 {
     if (!*q)
         return;
+    /* Whoever has pushed the last node may not have left yet. */
+    (void)pthread_mutex_lock(&(*q)->lock);
+    (void)pthread_mutex_unlock(&(*q)->lock);
     (void)pthread_mutex_destroy(&(*q)->lock);
     (void)close((*q)->fd);
     free(*q);
@@ -63,11 +66,11 @@ void queue_push_chain(struct queue *q, struct queue_node *first, struct queue_no
     else
         q->tail->next = first;
     q->tail = last;
-    (void)pthread_mutex_unlock(&q->lock);
-
-    /* Who finds it non-empty relies on the one who did not: that one writes, or has written and was not yet read. */
+    /* Who finds it non-empty relies on the one who did not: that one writes, or has written and was not yet read. Under
+     * the lock, since the consumer may destroy the queue once it has the last node. */
     if (was_empty)
         queue_wake(q);
+    (void)pthread_mutex_unlock(&q->lock);
 }
 
 void queue_push(struct queue *q, struct queue_node *node)

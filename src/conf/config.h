@@ -37,6 +37,9 @@ struct config {
     struct cidr_list allow_net;
     int64_t threads;
     int64_t concurrency;
+    int64_t breaker_failures; /* 0: off */
+    int64_t breaker_after_ms;
+    int64_t breaker_probe_ms;
     int64_t max_body_bytes;
     int64_t max_pending; /* 0: no limit */
     int64_t max_finished;

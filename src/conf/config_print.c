@@ -3,7 +3,7 @@
 #include "conf/value_priv.h"
 #include <string.h>
 
-#define USAGE_COLUMN 34
+#define USAGE_COLUMN 37
 
 void config_print(const struct config *c, struct buf *out)
 {
@@ -33,14 +33,21 @@ static const char *placeholder(const struct option *o)
     case OPTION_TEXT:
         return strcmp(o->key, "data-dir") == 0 ? " FOLDER" : " FILE";
     case OPTION_PREFIX:
-    case OPTION_CHOICE:
         return " NAME";
+    case OPTION_CHOICE: /* its choices are shown */
     case OPTION_SECRETS:
     case OPTION_BOOL:
     case OPTION_KIND_COUNT:
         break;
     }
     return "";
+}
+
+static void put_choices(const char *choices, struct buf *out)
+{
+    buf_putc(out, ' ');
+    for (const char *c = choices; *c; c++)
+        buf_append(out, *c == ' ' ? "|" : c, 1);
 }
 
 static const char *shown_default(const struct option *o)
@@ -62,6 +69,8 @@ void config_usage(struct buf *out)
             buf_printf(out, "  %s", variable);
         else
             buf_printf(out, "  --%s%s", o->key, placeholder(o));
+        if (o->kind == OPTION_CHOICE)
+            put_choices(o->choices, out);
         do
             buf_putc(out, ' ');
         while (out->len - start < USAGE_COLUMN && buf_status(out) == ERR_OK);

@@ -38,7 +38,7 @@ struct option {
     const char *help;
 };
 
-#define OPTION_COUNT ((size_t)32)
+#define OPTION_COUNT ((size_t)35)
 #define OPTION_NONE OPTION_COUNT /* the index of no option */
 
 /* The row at `index` (below OPTION_COUNT). */

@@ -15,6 +15,7 @@
 
 #define EXCERPT_SHOWN_BYTES 120
 #define REASON_SHOWN_BYTES 60
+#define INVALID_ANSWER "the answer is not valid HTTP"
 #define CODE_TOO_LARGE 100 /* CURLE_TOO_LARGE, which not every version names */
 
 /* A cursor over a fixed buffer; what does not fit is left out. */
@@ -31,6 +32,11 @@ static void put(struct text *t, const char *s, size_t n)
     memcpy(t->out + t->len, s, n);
     t->len += n;
     t->out[t->len] = '\0';
+}
+
+static void put_words(struct text *t, const char *words)
+{
+    put(t, words, strlen(words));
 }
 
 /* Bytes of the UTF-8 character at `s`; 0 when it is none. */
@@ -99,61 +105,71 @@ static void describe_answer(const struct answer *answer, struct text *t)
         t->out[t->len -= 2] = '\0';
 }
 
-static const char *connect_failure(const struct attempt *a)
+static enum task_error_kind describe_connect(const struct attempt *a, struct text *t)
 {
     long os_errno = 0;
 
     (void)curl_easy_getinfo(a->easy, CURLINFO_OS_ERRNO, &os_errno);
     switch (os_errno) {
     case ECONNREFUSED:
-        return "connection refused";
+        put_words(t, "connection refused");
+        break;
     case ECONNRESET:
-        return "connection reset";
+        put_words(t, "connection reset");
+        return TASK_ERROR_RESET;
     case ETIMEDOUT:
-        return "connection timed out";
+        put_words(t, "connection timed out");
+        break;
     case ENETUNREACH:
     case EHOSTUNREACH:
     case EADDRNOTAVAIL:
-        return "no route to the host";
+        put_words(t, "no route to the host");
+        break;
     default:
-        return "connection failed";
+        put_words(t, "connection failed");
+        break;
     }
+    return TASK_ERROR_CONNECT;
 }
 
-static const char *transfer_failure(const struct attempt *a)
+/* What libcurl says of a transfer that brought no complete head, unless something else explains it better. */
+static const struct transfer_fault {
+    int code;
+    enum task_error_kind kind;
+    const char *words;
+} transfer_faults[] = {
+    {CURLE_OK, TASK_ERROR_RESET, "connection closed before an answer"},
+    {CURLE_COULDNT_RESOLVE_HOST, TASK_ERROR_DNS, "name lookup failed"},
+    {CURLE_SEND_ERROR, TASK_ERROR_RESET, "connection reset while sending"},
+    {CURLE_RECV_ERROR, TASK_ERROR_RESET, "connection reset"},
+    {CURLE_GOT_NOTHING, TASK_ERROR_RESET, "connection closed before an answer"},
+    {CURLE_PARTIAL_FILE, TASK_ERROR_RESET, "connection closed before an answer"},
+    {CURLE_HTTP2_STREAM, TASK_ERROR_RESET, "HTTP/2 stream reset"},
+    {CURLE_HTTP2, TASK_ERROR_PROTOCOL, "HTTP/2 connection failed"},
+    {CURLE_UNSUPPORTED_PROTOCOL, TASK_ERROR_PROTOCOL, INVALID_ANSWER},
+    {CURLE_WEIRD_SERVER_REPLY, TASK_ERROR_PROTOCOL, INVALID_ANSWER},
+    {CURLE_BAD_CONTENT_ENCODING, TASK_ERROR_PROTOCOL, INVALID_ANSWER},
+    {CURLE_BAD_FUNCTION_ARGUMENT, TASK_ERROR_PROTOCOL, INVALID_ANSWER}, /* a header it cannot take apart */
+    {CURLE_URL_MALFORMAT, TASK_ERROR_PROTOCOL, "the URL is not valid"},
+    {CURLE_OUT_OF_MEMORY, TASK_ERROR_PROTOCOL, "out of memory"},
+};
+
+static enum task_error_kind describe_transfer(const struct attempt *a, struct text *t)
 {
-    if (a->answer.is_invalid)
-        return "the answer is not valid HTTP";
-    switch ((int)a->code) {
-    case CURLE_COULDNT_RESOLVE_HOST:
-        return "name lookup failed";
-    case CURLE_COULDNT_CONNECT:
-        return connect_failure(a);
-    case CURLE_SEND_ERROR:
-        return "connection reset while sending";
-    case CURLE_RECV_ERROR:
-        return "connection reset";
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE:
-        return "connection closed before an answer";
-    case CURLE_HTTP2_STREAM:
-        return "HTTP/2 stream reset";
-    case CURLE_HTTP2:
-        return "HTTP/2 connection failed";
-    case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_BAD_CONTENT_ENCODING:
-    case CURLE_BAD_FUNCTION_ARGUMENT: /* a header it cannot take apart */
-        return "the answer is not valid HTTP";
-    case CURLE_URL_MALFORMAT:
-        return "the URL is not valid";
-    case CURLE_OUT_OF_MEMORY:
-        return "out of memory";
-    case CURLE_OK:
-        return "connection closed before an answer";
-    default:
-        return curl_easy_strerror(a->code);
+    if (a->answer.is_invalid) {
+        put_words(t, INVALID_ANSWER);
+        return TASK_ERROR_PROTOCOL;
     }
+    if (a->code == CURLE_COULDNT_CONNECT)
+        return describe_connect(a, t);
+    for (size_t i = 0; i < sizeof(transfer_faults) / sizeof(transfer_faults[0]); i++) {
+        if (transfer_faults[i].code == (int)a->code) {
+            put_words(t, transfer_faults[i].words);
+            return transfer_faults[i].kind;
+        }
+    }
+    put_words(t, curl_easy_strerror(a->code));
+    return TASK_ERROR_PROTOCOL;
 }
 
 static bool is_tls_failure(CURLcode code)
@@ -170,11 +186,6 @@ static bool is_tls_failure(CURLcode code)
     default:
         return false;
     }
-}
-
-static void put_words(struct text *t, const char *words)
-{
-    put(t, words, strlen(words));
 }
 
 /* Refused before it was dialled, or found out on a connection used before. A name may have other addresses: once one
@@ -199,26 +210,36 @@ static bool head_is_too_large(const struct attempt *a)
            (a->sent_mono_us != 0 && (a->code == CURLE_OUT_OF_MEMORY || (int)a->code == CODE_TOO_LARGE));
 }
 
-/* Without a complete head. */
-static void describe_silence(const struct attempt *a, struct text *t)
+/* Without a complete head. Returns what kind of failure it was. */
+static enum task_error_kind describe_silence(const struct attempt *a, struct text *t)
 {
     if (a->local_reason != NULL) {
         put_words(t, a->local_reason);
-    } else if (is_blocked(a)) {
+        return TASK_ERROR_NONE;
+    }
+    if (is_blocked(a)) {
         put_words(t, "blocked: ");
         put_words(t, a->blocked);
-    } else if (a->code == CURLE_OPERATION_TIMEDOUT) {
+        return TASK_ERROR_BLOCKED;
+    }
+    if (a->code == CURLE_OPERATION_TIMEDOUT) {
         describe_timeout(a, t);
-    } else if (a->was_resent) {
+        return TASK_ERROR_TIMEOUT;
+    }
+    if (a->was_resent) {
         put_words(t, "connection closed before an answer");
-    } else if (head_is_too_large(a)) {
+        return TASK_ERROR_RESET;
+    }
+    if (head_is_too_large(a)) {
         put_words(t, "the answer's head is over 64 KiB");
-    } else if (is_tls_failure(a->code)) {
+        return TASK_ERROR_PROTOCOL;
+    }
+    if (is_tls_failure(a->code)) {
         put_words(t, a->code == CURLE_PEER_FAILED_VERIFICATION ? "TLS: certificate refused: " : "TLS: ");
         put_clean(t, a->curl_error, strlen(a->curl_error), EXCERPT_SHOWN_BYTES);
-    } else {
-        put_words(t, transfer_failure(a));
+        return TASK_ERROR_TLS;
     }
+    return describe_transfer(a, t);
 }
 
 static bool is_shortage(int error)
@@ -255,8 +276,9 @@ void failure_describe(const struct attempt *a, struct webhook_result *result)
 
     if (result->status != 0) {
         describe_answer(&a->answer, &t);
+        result->error_kind = TASK_ERROR_STATUS;
         return;
     }
-    describe_silence(a, &t);
+    result->error_kind = describe_silence(a, &t);
     result->is_local_failure = is_local(a);
 }

@@ -1,7 +1,7 @@
 #include "deliver/lookup_priv.h"
 #include "base/netaddr.h"
+#include "task/target.h"
 #include <stddef.h>
-#include <string.h>
 
 /* How long the resolver may go on with a lookup nobody waits for: two tries of 5 s at up to three servers. */
 #define HELD_US ((int64_t)30 * 1000 * 1000)
@@ -10,33 +10,15 @@
 /* Lookups of one host that may hang: its later tasks wait rather than take every place. */
 #define HOST_HELD_MAX 3
 
-/* FNV-1a over the name in lower case; never 0. */
-static uint64_t hash_name(const char *s, size_t n)
-{
-    uint64_t h = 14695981039346656037u;
-
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c >= 'A' && c <= 'Z')
-            c = (unsigned char)(c + ('a' - 'A'));
-        h = (h ^ c) * 1099511628211u;
-    }
-    return h != 0 ? h : 1;
-}
-
 uint64_t lookup_host(const char *url)
 {
-    const char *host = strstr(url, "://");
-    size_t n = 0;
+    struct target_place place;
     struct netaddr address;
 
-    if (host == NULL)
+    target_place(url, &place);
+    if (place.host_bytes == 0 || *place.host == '[' || netaddr_parse(place.host, place.host_bytes, &address))
         return 0;
-    host += 3;
-    if (*host == '[')
-        return 0;
-    n = strcspn(host, ":/?#");
-    return netaddr_parse(host, n, &address) ? 0 : hash_name(host, n);
+    return target_host_hash(&place);
 }
 
 static void free_expired(struct lookup_gate *gate, int64_t now_us)

@@ -1,5 +1,19 @@
+/* Between libcurl's multi interface and the loop.
+ *
+ * libcurl says which sockets it wants watched and when it wants to be called. It stops watching a connection after each
+ * answer and begins again with the next request, which would be two epoll_ctl a request. So a connection, known from
+ * the moment when multi_socket() opened it until multi_close_socket(), is rather left with the loop, and only what is
+ * called changes. An idle one that becomes readable has been closed by the receiver: it is taken out, and libcurl
+ * notices when it is about to use it. */
 #include "deliver/multi_priv.h"
 #include "base/clock.h"
+#include "base/mem.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FIRST_DESCRIPTORS 64
 
 static void on_socket_ready(void *ctx, int fd, unsigned events)
 {
@@ -10,6 +24,30 @@ static void on_socket_ready(void *ctx, int fd, unsigned events)
     (void)curl_multi_socket_action(m->handle, fd, mask, &running);
 }
 
+static bool is_connection(const struct multi *m, int fd)
+{
+    return (size_t)fd < m->descriptor_count && m->is_connection[fd];
+}
+
+/* The receiver has closed an idle connection, or talks out of turn: libcurl sees it when it is about to use it. */
+static void on_idle_ready(void *ctx, int fd, unsigned events)
+{
+    struct multi *m = ctx;
+
+    (void)events;
+    loop_remove(m->loop, fd);
+}
+
+/* libcurl watches no more, because the transfer has ended, or because the descriptor is about to be closed. Of those
+ * that are no connection (a name lookup has a pair of sockets) the close is not told. */
+static void rest(struct multi *m, int fd)
+{
+    if (is_connection(m, fd))
+        loop_set(m->loop, fd, LOOP_READ, on_idle_ready, m);
+    else
+        loop_remove(m->loop, fd);
+}
+
 static int on_socket_change(CURL *easy, curl_socket_t fd, int what, void *clientp, void *socketp)
 {
     struct multi *m = clientp;
@@ -18,7 +56,7 @@ static int on_socket_change(CURL *easy, curl_socket_t fd, int what, void *client
     (void)easy;
     (void)socketp;
     if (what == CURL_POLL_REMOVE) {
-        loop_remove(m->loop, fd);
+        rest(m, fd);
         return 0;
     }
     if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
@@ -72,6 +110,43 @@ void multi_close(struct multi *m)
         (void)curl_multi_cleanup(m->handle);
     m->handle = NULL;
     m->timer_mono_us = -1;
+    free(m->is_connection);
+    m->is_connection = NULL;
+    m->descriptor_count = 0;
+}
+
+static void note_connection(struct multi *m, int fd)
+{
+    size_t count = m->descriptor_count ? m->descriptor_count : FIRST_DESCRIPTORS;
+
+    while (count <= (size_t)fd)
+        count *= 2;
+    if (count > m->descriptor_count) {
+        m->is_connection = xrealloc(m->is_connection, count * sizeof(*m->is_connection));
+        memset(m->is_connection + m->descriptor_count, 0, (count - m->descriptor_count) * sizeof(*m->is_connection));
+        m->descriptor_count = count;
+    }
+    m->is_connection[fd] = true;
+}
+
+int multi_socket(struct multi *m, const struct curl_sockaddr *address)
+{
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+
+    if (fd != -1)
+        note_connection(m, fd);
+    return fd;
+}
+
+int multi_close_socket(void *multi, curl_socket_t fd)
+{
+    struct multi *m = multi;
+
+    if (is_connection(m, fd)) {
+        m->is_connection[fd] = false;
+        loop_remove(m->loop, fd);
+    }
+    return close(fd);
 }
 
 enum err multi_add(struct multi *m, CURL *easy)

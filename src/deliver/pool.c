@@ -105,6 +105,8 @@ enum err pool_create(const struct pool_opts *opts, struct pool **out)
 
     p->opts = *opts;
     p->env.opts = &p->opts;
+    p->env.multi = &p->multi;
+    p->env.libcurl = curl_version_info(CURLVERSION_NOW);
     p->env.agent_line = make_agent_line(opts->version);
     p->env.ctx = p;
     p->env.on_found = on_found;
@@ -202,6 +204,7 @@ static enum err launch(struct pool *p, struct attempt *a, int64_t now_us)
     if (curl_easy_setopt(a->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 0 ? left_ms : 1)) != CURLE_OK ||
         multi_add(&p->multi, a->easy) != ERR_OK)
         return ERR_NOMEM;
+    a->launched_mono_us = now_us;
     attempt_move(p, a, ATTEMPT_RUNNING);
     return ERR_OK;
 }

@@ -15,12 +15,14 @@
 
 /* What an attempt brought. */
 struct webhook_result {
-    int status;             /* of the final head; 0 when no complete head came */
-    char error[256];        /* "" when there is none: what failed, for last_attempt.error; valid UTF-8 */
+    int status;      /* of the final head; 0 when no complete head came */
+    char error[256]; /* "" when there is none: what failed, for last_attempt.error; valid UTF-8 */
+    enum task_error_kind error_kind;
     int64_t retry_after_ms; /* -1: none given, given twice, or nonsense */
-    int64_t duration_ms;    /* from the start to the end of the attempt */
-    int64_t sent_mono_us;   /* when the first byte went out; 0 when none did */
-    bool is_local_failure;  /* no attempt was made for a local reason (EMFILE, memory): give the task back */
+    int64_t duration_us;    /* from the start to the end of the attempt; no less than the sum of the phases */
+    struct task_phases phases;
+    int64_t sent_mono_us;  /* when the first byte went out; 0 when none did */
+    bool is_local_failure; /* no attempt was made for a local reason (EMFILE, memory): give the task back */
 };
 
 struct pool;

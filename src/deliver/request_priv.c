@@ -12,12 +12,13 @@
  * A task's headers were checked at the edge. What is stored may still be older than a check, so a control character
  * becomes a blank here: no value can begin a new line, whatever is in the store. */
 
-#define OUR_LINES 10 /* at most, beside the task's own */
+#define OUR_LINES 11 /* at most, beside the task's own */
 
 /* Which of our defaults the task replaces. */
 struct given {
     bool content_type;
     bool user_agent;
+    bool traceparent;
 };
 
 static void end_line(struct buf *lines)
@@ -89,6 +90,8 @@ static void put_task_headers(struct attempt *a, struct given *given)
             given->content_type = true;
         else if (strcasecmp(h->name, "User-Agent") == 0)
             given->user_agent = true;
+        else if (strcasecmp(h->name, "traceparent") == 0)
+            given->traceparent = true;
         put_task_header(&a->lines, h);
     }
 }
@@ -110,10 +113,14 @@ static const char *default_content_type(enum task_body_kind kind)
 
 static void put_defaults(struct attempt *a, const struct given *given)
 {
+    char trace_name[] = "traceparent";
+
     if (!given->user_agent)
         put_line(&a->lines, a->env->agent_line, "");
     if (!given->content_type)
         put_line(&a->lines, default_content_type(a->task->body_kind), "");
+    if (!given->traceparent && a->task->traceparent)
+        put_task_header(&a->lines, &(struct task_header){trace_name, a->task->traceparent});
     put_line(&a->lines, "Expect:", ""); /* no wait for a 100 before a large body */
 }
 
@@ -134,7 +141,7 @@ static void link_nodes(struct attempt *a)
 enum err request_headers(struct attempt *a, int attempt_number, int64_t now_mono_us)
 {
     size_t needed = a->task->header_count + OUR_LINES;
-    struct given given = {false, false};
+    struct given given = {false, false, false};
 
     buf_clear(&a->lines);
     if (a->node_capacity < needed) {

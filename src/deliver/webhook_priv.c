@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "deliver/failure_priv.h"
+#include "deliver/phases_priv.h"
 #include "deliver/request_priv.h"
 #include "task/outcome.h"
 #include <arpa/inet.h>
@@ -73,10 +74,11 @@ static curl_socket_t on_open_socket(void *clientp, curlsocktype purpose, struct 
     int fd = -1;
 
     (void)purpose;
+    a->is_new_connection = true;
     a->env->on_found(a->env->ctx, a);
     if (!sockaddr_is_allowed(a, &address->addr))
         return CURL_SOCKET_BAD;
-    fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    fd = multi_socket(a->env->multi, address);
     if (fd == -1)
         a->socket_errno = errno;
     else
@@ -247,7 +249,7 @@ static long http_version(const curl_version_info_data *curl)
 
 static int set_transport(struct attempt *a)
 {
-    const curl_version_info_data *curl = curl_version_info(CURLVERSION_NOW);
+    const curl_version_info_data *curl = a->env->libcurl;
     /* Idle for a second is too old: the receiver may be about to close. Newer versions take 0 for "no limit". */
     long idle_s = curl->version_num < 0x080e00 ? 0L : 1L;
     int failed = 0;
@@ -279,6 +281,8 @@ static int set_callbacks(struct attempt *a)
     SET(CURLOPT_ERRORBUFFER, a->curl_error);
     SET(CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
     SET(CURLOPT_OPENSOCKETDATA, a);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, multi_close_socket); /* of a connection that may outlive the attempt */
+    SET(CURLOPT_CLOSESOCKETDATA, a->env->multi);
     SET(CURLOPT_PREREQFUNCTION, on_before_request);
     SET(CURLOPT_PREREQDATA, a);
     SET(CURLOPT_HEADERFUNCTION, on_header);
@@ -325,7 +329,7 @@ static enum err make_handle(struct attempt *a)
  * seen an answer is not used again. */
 static enum err renew_handle(struct attempt *a)
 {
-    bool is_safe = curl_version_info(CURLVERSION_NOW)->version_num >= 0x080200;
+    bool is_safe = a->env->libcurl->version_num >= 0x080200;
 
     if (a->easy != NULL && (is_safe || a->answer.head_bytes == 0))
         return ERR_OK;
@@ -336,9 +340,11 @@ static enum err renew_handle(struct attempt *a)
 static void clear_what_happened(struct attempt *a)
 {
     a->sent_mono_us = 0;
+    a->launched_mono_us = 0;
     a->ended_mono_us = 0;
     a->was_resent = false;
     a->local_reason = NULL;
+    a->is_new_connection = false;
     a->open_count = 0;
     a->socket_errno = 0;
     a->code = CURLE_OK;
@@ -364,7 +370,7 @@ enum err attempt_prepare(struct attempt *a, const struct task *t, int attempt_nu
         return ERR_NOMEM;
     a->task = t;
     clear_what_happened(a);
-    if (request_headers(a, attempt_number, clock_mono_us()) != ERR_OK)
+    if (request_headers(a, attempt_number, a->started_mono_us) != ERR_OK)
         return ERR_NOMEM;
     SET(CURLOPT_URL, t->url);
     SET(CURLOPT_HTTPHEADER, a->nodes);
@@ -413,9 +419,10 @@ void attempt_result(const struct attempt *a, struct webhook_result *result)
     *result = (struct webhook_result){
         .status = answer->is_complete ? answer->status : 0,
         .retry_after_ms = answer->is_complete && answer->retry_after_count == 1 ? answer->retry_after_ms : -1,
-        .duration_ms = (a->ended_mono_us - a->started_mono_us) / 1000,
+        .duration_us = a->ended_mono_us - a->started_mono_us,
         .sent_mono_us = a->sent_mono_us,
     };
+    phases_read(a, &result->phases);
     if (!status_is_success(result->status))
         failure_describe(a, result);
 }

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/netaddr.h"
+#include "deliver/multi_priv.h"
 #include "deliver/pool.h"
 #include "task/signature.h"
 #include "task/task.h"
@@ -34,7 +35,9 @@ enum attempt_state {
 /* What is the same for all attempts of a pool. */
 struct webhook_env {
     const struct pool_opts *opts;
-    char *agent_line; /* "User-Agent: duepost/0.1.0" */
+    struct multi *multi;                   /* opens and closes the sockets */
+    const curl_version_info_data *libcurl; /* asked once: libcurl writes its text anew each time */
+    char *agent_line;                      /* "User-Agent: duepost/0.1.0" */
     void *ctx;
     void (*on_found)(void *ctx, struct attempt *a);   /* its name is resolved */
     void (*on_success)(void *ctx, struct attempt *a); /* a 2xx head is complete; inside libcurl */
@@ -66,6 +69,7 @@ struct attempt {
     void *owner;
     int64_t wall_offset_us;
     int64_t started_mono_us;
+    int64_t launched_mono_us; /* when libcurl got it */
     int64_t ended_mono_us;
     uint64_t host; /* for the lookup gate */
     bool holds_lookup;
@@ -77,6 +81,7 @@ struct attempt {
     int64_t sent_mono_us;
     bool was_resent;          /* libcurl wanted to send once more, and was refused */
     const char *local_reason; /* why the gateway ended it itself; static, NULL when it did not */
+    bool is_new_connection;   /* its address was found; false: not yet, or one used before serves */
     int open_count;           /* sockets opened */
     int socket_errno;         /* why the last one could not be; 0 */
     CURLcode code;

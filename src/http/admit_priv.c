@@ -1,4 +1,5 @@
 #include "http/admit_priv.h"
+#include "http/query_priv.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,37 +11,17 @@
  * enough, and the connection lives on; with `Expect: 100-continue` it is told at once, and the client does not send the
  * body; and a body over the limit is not waited for at all (server.c then answers on the socket itself). */
 
-#define PARAMETER_MAX 100 /* characters of a query parameter's name that are shown */
-
-/* List each parameter of the query as a fault. */
-static void find_query_faults(const char *query, struct faults *faults)
-{
-    while (query && *query != '\0') {
-        size_t n = strcspn(query, "&");
-        size_t name_bytes = strcspn(query, "=&");
-        char name[PARAMETER_MAX + 1];
-
-        if (name_bytes > PARAMETER_MAX)
-            name_bytes = PARAMETER_MAX;
-        memcpy(name, query, name_bytes);
-        name[name_bytes] = '\0';
-        if (n > 0)
-            faults_add(faults, name, "is no parameter of this call");
-        query += n;
-        if (*query == '&')
-            query++;
-    }
-}
+#define POINTER_SIZE 200
 
 static enum err check_query(struct request *r)
 {
     enum err err = ERR_OK;
     struct faults faults;
 
-    if (!r->match.query || *r->match.query == '\0')
+    if (r->match.route->flags & ROUTE_QUERY)
         return ERR_OK;
     faults_init(&faults);
-    find_query_faults(r->match.query, &faults);
+    query_read(r->match.query, NULL, 0, &faults);
     if (faults.count > 0) {
         err = ERR_INVALID_QUERY;
         reply_problem_faults(&r->reply, err, "parameter", &faults);
@@ -68,13 +49,13 @@ void admit_refuse_body(struct request *r, enum err err)
         reply_problem(&r->reply, err, "There was no memory for this request");
         return;
     }
-    (void)snprintf(detail, sizeof(detail), "A request's body may have %zu bytes", r->env->opts.max_body_bytes);
+    (void)snprintf(detail, sizeof(detail), "A request's body may have %zu bytes", request_body_max(r));
     reply_problem(&r->reply, ERR_TOO_BIG, detail);
 }
 
 static bool is_too_big(const struct request *r)
 {
-    return r->head.body_bytes > 0 && (uint64_t)r->head.body_bytes > r->env->opts.max_body_bytes;
+    return r->head.body_bytes > 0 && (uint64_t)r->head.body_bytes > request_body_max(r);
 }
 
 static bool only_reads(const char *method)
@@ -142,7 +123,8 @@ static enum err check_call(struct request *r, enum err found)
         admit_refuse_body(r, err);
         return err;
     }
-    err = r->match.route->takes_body ? head_check_json(&r->head, &detail) : head_check_encoding(&r->head, &detail);
+    err = (r->match.route->flags & ROUTE_BODY) ? head_check_json(&r->head, &detail)
+                                               : head_check_encoding(&r->head, &detail);
     if (err != ERR_OK)
         reply_problem(&r->reply, err, detail);
     return err;
@@ -181,7 +163,7 @@ static void refuse_members(struct request *r)
     } else {
         json_object_foreach(body, name, member)
         {
-            char pointer[PARAMETER_MAX * 2];
+            char pointer[POINTER_SIZE];
 
             faults_add(&faults, fault_pointer(pointer, sizeof(pointer), "", name, strlen(name)),
                        "is no member of this call");

@@ -1,6 +1,7 @@
 #include "http/head_priv.h"
 #include "base/parse.h"
 #include "task/signature.h"
+#include "task/trace.h"
 #include <string.h>
 #include <strings.h>
 
@@ -49,6 +50,10 @@ void head_note(struct head *h, const char *name, const char *value)
     case 6:
         if (strcasecmp(name, "Expect") == 0)
             note(&h->expect, &unused, value);
+        break;
+    case 11:
+        if (strcasecmp(name, "traceparent") == 0)
+            h->traceparent = h->traceparent ? "" : value;
         break;
     case 12:
         if (strcasecmp(name, "Content-Type") == 0)
@@ -178,6 +183,20 @@ enum err head_check_idempotency_key(const struct head *h, const char **detail)
             *detail = "must be printable ASCII throughout";
     }
     return *detail ? ERR_INVALID_HEADER : ERR_OK;
+}
+
+bool head_traceparent(const struct head *h, char out[TASK_TRACEPARENT_BYTES + 1])
+{
+    const char *s = h->traceparent;
+
+    if (!s)
+        return false;
+    s += strspn(s, " \t");
+    size_t n = strlen(s);
+
+    while (n > 0 && (s[n - 1] == ' ' || s[n - 1] == '\t'))
+        n--;
+    return trace_read_parent(s, n, out);
 }
 
 static const char *skip_blanks(const char *s)

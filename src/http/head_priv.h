@@ -2,6 +2,7 @@
 #define HTTP_HEAD_PRIV_H
 
 #include "base/err.h"
+#include "task/task.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,6 +13,7 @@
 
 struct head {
     bool is_http_1_0;
+    bool has_bad_name;          /* some header's name is no token */
     const char *content_length; /* NULL: absent; the last one when given twice */
     const char *transfer_encoding;
     const char *content_type;
@@ -19,13 +21,13 @@ struct head {
     const char *expect;
     const char *authorization;
     const char *idempotency_key;
+    const char *traceparent; /* "" when given twice */
     int host_count;
     int content_length_count;
     int transfer_encoding_count;
     int content_type_count;
     int authorization_count;
     int idempotency_key_count;
-    bool has_bad_name;  /* some header's name is no token */
     int64_t body_bytes; /* by head_check_framing(): what is declared; HEAD_BODY_CHUNKED: not known before its end */
 };
 
@@ -59,6 +61,10 @@ enum err head_check_json(const struct head *h, const char **detail) NODISCARD;
  * with half a sentence in *detail otherwise. */
 #define HEAD_KEY_MAX 255
 enum err head_check_idempotency_key(const struct head *h, const char **detail) NODISCARD;
+
+/* The traceparent header in the form of its version 00 in `out`; false when there is none to keep: it is absent, given
+ * twice or wrong, which is no fault. */
+bool head_traceparent(const struct head *h, char out[TASK_TRACEPARENT_BYTES + 1]);
 
 /* Whether the body is not compressed; the same. */
 enum err head_check_encoding(const struct head *h, const char **detail) NODISCARD;

@@ -20,6 +20,16 @@ void ops_openapi(struct request *r)
     reply_text(&r->reply, "application/yaml", r->env->opts.openapi, r->env->opts.openapi_bytes);
 }
 
+void ops_destinations(struct request *r)
+{
+    struct buf *out = reply_json(&r->reply, 200);
+
+    buf_puts(out, "{\"destinations\":[");
+    if (r->env->opts.write_destinations)
+        r->env->opts.write_destinations(r->env->opts.ctx, out);
+    buf_puts(out, "]}\n");
+}
+
 void ops_options(struct request *r)
 {
     reply_empty(&r->reply, 204);
@@ -73,8 +83,7 @@ static void put_member(struct buf *out, const char *name, int64_t value)
         buf_put_int(out, value);
 }
 
-/* Append the members of a `tasks` block. */
-static void put_tasks(struct buf *out, const struct store_queue_stats *q)
+void ops_put_tasks(struct buf *out, const struct store_queue_stats *q)
 {
     buf_puts(out, "\"scheduled\":");
     buf_put_int(out, q->scheduled);
@@ -88,19 +97,12 @@ static void put_tasks(struct buf *out, const struct store_queue_stats *q)
 
 static void put_totals(struct buf *out, const struct store_stats *s)
 {
-    buf_puts(out, "\"created\":");
-    buf_put_int(out, s->created);
-    put_member(out, "duplicates", s->duplicates);
-    put_member(out, "attempts", s->attempts);
-    put_member(out, "delivered", s->delivered);
-    put_member(out, "failed_attempts", s->failed_attempts);
-    put_member(out, "retried", s->retried);
-    put_member(out, "dead", s->dead);
-    put_member(out, "cancelled", s->cancelled);
-    put_member(out, "expired", s->expired);
-    put_member(out, "recovered", s->recovered);
-    put_member(out, "orphans", s->orphans);
-    put_member(out, "trimmed", s->trimmed);
+    for (size_t i = 0; i < STORE_TOTALS; i++) {
+        buf_puts(out, i > 0 ? ",\"" : "\"");
+        buf_puts(out, store_total_name(i));
+        buf_puts(out, "\":");
+        buf_put_int(out, store_total(s, i));
+    }
 }
 
 static void put_redis(struct buf *out, const struct store_stats *s)
@@ -126,8 +128,10 @@ static void put_queues(struct buf *out, const struct store_stats *s)
             buf_putc(out, ',');
         buf_put_json_lossy(out, q->name, strlen(q->name));
         buf_puts(out, ":{");
-        put_tasks(out, q);
-        buf_puts(out, ",\"paused\":false,\"max_concurrency\":null,\"max_per_second\":null}");
+        ops_put_tasks(out, q);
+        buf_putc(out, ',');
+        queue_settings_write_limits(out, &q->settings);
+        buf_putc(out, '}');
     }
     buf_putc(out, '}');
 }
@@ -153,7 +157,7 @@ static void finish_stats(struct request *r)
     put_process(out, r->env, s ? s->now_ms : clock_wall_ms());
     if (s) {
         buf_puts(out, ",\"tasks\":{");
-        put_tasks(out, &s->all);
+        ops_put_tasks(out, &s->all);
         buf_puts(out, "},\"totals\":{");
         put_totals(out, s);
         buf_puts(out, "},");

@@ -6,8 +6,8 @@
 
 /* Answers and their wire form.
  *
- * A problem's body is written in one place, begin_problem() to end_problem(), so that every error of every call has the
- * same shape: type, title, status, detail, code, and what the error adds (`state`, `errors`). The texts come from the
+ * A problem is written in one place, reply_put_problem(), so that every error of every call has the same shape: type,
+ * title, status, detail, code, and what the error adds (`state`, `errors`). The texts come from the
  * error table in base/err.h and from the edge itself, never from Redis or a library. */
 
 #define SUMMARY_SIZE 400 /* of the only fault; a longer one is cut, `errors` has it whole */
@@ -36,10 +36,15 @@ static void begin(struct reply *r, int status, const char *content_type)
     r->is_challenge = false;
 }
 
+struct buf *reply_begin(struct reply *r, int status, const char *content_type)
+{
+    begin(r, status, content_type);
+    return &r->body;
+}
+
 struct buf *reply_json(struct reply *r, int status)
 {
-    begin(r, status, REPLY_JSON);
-    return &r->body;
+    return reply_begin(r, status, REPLY_JSON);
 }
 
 void reply_text(struct reply *r, const char *content_type, const char *data, size_t n)
@@ -58,48 +63,12 @@ static void put_text(struct buf *b, const char *s)
     buf_put_json_lossy(b, s, strlen(s));
 }
 
-static void begin_problem(struct reply *r, enum err err, const char *detail)
-{
-    int status = err_status(err);
-
-    begin(r, status, REPLY_PROBLEM);
-    r->is_challenge = status == 401;
-    r->has_retry_after = status == 503;
-    buf_puts(&r->body, "{\"type\":\"about:blank\",\"title\":");
-    put_text(&r->body, err_title(err));
-    buf_puts(&r->body, ",\"status\":");
-    buf_put_int(&r->body, status);
-    buf_puts(&r->body, ",\"detail\":");
-    put_text(&r->body, detail);
-    buf_puts(&r->body, ",\"code\":");
-    put_text(&r->body, err_code(err));
-}
-
-static void end_problem(struct reply *r)
-{
-    buf_puts(&r->body, "}\n");
-}
-
-void reply_problem(struct reply *r, enum err err, const char *detail)
-{
-    begin_problem(r, err, detail);
-    end_problem(r);
-}
-
-void reply_problem_state(struct reply *r, enum err err, const char *detail, const char *state)
-{
-    begin_problem(r, err, detail);
-    buf_puts(&r->body, ",\"state\":");
-    put_text(&r->body, state);
-    end_problem(r);
-}
-
 static const char *subject(const struct fault *f)
 {
     return f->pointer && f->pointer[0] != '\0' ? f->pointer : "The body";
 }
 
-void reply_problem_faults(struct reply *r, enum err err, const char *key, const struct faults *faults)
+static void put_summary(struct buf *b, const struct faults *faults)
 {
     char detail[SUMMARY_SIZE];
     size_t count = faults->count + faults->dropped;
@@ -110,19 +79,70 @@ void reply_problem_faults(struct reply *r, enum err err, const char *key, const 
         (void)snprintf(detail, sizeof(detail), "%zu faults, see errors", count);
     else
         (void)snprintf(detail, sizeof(detail), "%zu faults, see errors for the first %zu", count, faults->count);
-    begin_problem(r, err, detail);
-    buf_puts(&r->body, ",\"errors\":[");
+    put_text(b, detail);
+}
+
+static void put_faults(struct buf *b, const char *key, const struct faults *faults)
+{
+    buf_puts(b, ",\"errors\":[");
     for (size_t i = 0; i < faults->count; i++) {
-        buf_puts(&r->body, i == 0 ? "{\"" : ",{\"");
-        buf_puts(&r->body, key);
-        buf_puts(&r->body, "\":");
-        put_text(&r->body, faults->items[i].pointer ? faults->items[i].pointer : "");
-        buf_puts(&r->body, ",\"detail\":");
-        put_text(&r->body, faults->items[i].detail);
-        buf_putc(&r->body, '}');
+        buf_puts(b, i == 0 ? "{\"" : ",{\"");
+        buf_puts(b, key);
+        buf_puts(b, "\":");
+        put_text(b, faults->items[i].pointer ? faults->items[i].pointer : "");
+        buf_puts(b, ",\"detail\":");
+        put_text(b, faults->items[i].detail);
+        buf_putc(b, '}');
     }
-    buf_putc(&r->body, ']');
-    end_problem(r);
+    buf_putc(b, ']');
+}
+
+void reply_put_problem(struct buf *out, const struct problem *p)
+{
+    buf_puts(out, "{\"type\":\"about:blank\",\"title\":");
+    put_text(out, err_title(p->err));
+    buf_puts(out, ",\"status\":");
+    buf_put_int(out, err_status(p->err));
+    buf_puts(out, ",\"detail\":");
+    if (p->faults)
+        put_summary(out, p->faults);
+    else
+        put_text(out, p->detail ? p->detail : err_title(p->err));
+    buf_puts(out, ",\"code\":");
+    put_text(out, err_code(p->err));
+    if (p->state) {
+        buf_puts(out, ",\"state\":");
+        put_text(out, p->state);
+    }
+    if (p->faults)
+        put_faults(out, p->fault_key, p->faults);
+    buf_putc(out, '}');
+}
+
+void reply_with(struct reply *r, const struct problem *p)
+{
+    int status = err_status(p->err);
+
+    begin(r, status, REPLY_PROBLEM);
+    r->is_challenge = status == 401;
+    r->has_retry_after = status == 503;
+    reply_put_problem(&r->body, p);
+    buf_putc(&r->body, '\n');
+}
+
+void reply_problem(struct reply *r, enum err err, const char *detail)
+{
+    reply_with(r, &(struct problem){.err = err, .detail = detail});
+}
+
+void reply_problem_state(struct reply *r, enum err err, const char *detail, const char *state)
+{
+    reply_with(r, &(struct problem){.err = err, .detail = detail, .state = state});
+}
+
+void reply_problem_faults(struct reply *r, enum err err, const char *key, const struct faults *faults)
+{
+    reply_with(r, &(struct problem){.err = err, .fault_key = key, .faults = faults});
 }
 
 void reply_finish(struct reply *r)

@@ -39,19 +39,36 @@ void reply_deinit(struct reply *r);
 /* Answer with JSON; the caller appends it to the buffer returned. */
 struct buf *reply_json(struct reply *r, int status);
 
+/* The same with another static content type. */
+struct buf *reply_begin(struct reply *r, int status, const char *content_type);
+
 /* Answer 200 with a copy of these bytes; `content_type` is static. */
 void reply_text(struct reply *r, const char *content_type, const char *data, size_t n);
 
 void reply_empty(struct reply *r, int status);
 
-/* Answer with a problem; replaces whatever was written before. Status, title and code come from `err`; `detail` is one
- * sentence for people. 503 gets Retry-After, 401 the challenge. */
+/* A problem (RFC 9457). Status, title and code come from `err`. */
+struct problem {
+    enum err err;
+    const char *detail;          /* one sentence for people; NULL: the title says it, or the faults do */
+    const char *state;           /* the task's; NULL: none */
+    const struct faults *faults; /* NULL: none */
+    const char *fault_key;       /* "pointer", "parameter" or "header" */
+};
+
+/* Append it as a JSON object. */
+void reply_put_problem(struct buf *out, const struct problem *p);
+
+/* Answer with a problem; replaces whatever was written before. 503 gets Retry-After, 401 the challenge. */
+void reply_with(struct reply *r, const struct problem *p);
+
+/* The same with `detail` alone. */
 void reply_problem(struct reply *r, enum err err, const char *detail);
 
-/* The same with the task's state as the member `state`. */
+/* The same, and with the task's state as the member `state`. */
 void reply_problem_state(struct reply *r, enum err err, const char *detail, const char *state);
 
-/* The same with `errors`: each fault's text under `key` ("pointer", "parameter" or "header") and its detail. */
+/* The same with `errors`: each fault's text under `key`, and its detail. */
 void reply_problem_faults(struct reply *r, enum err err, const char *key, const struct faults *faults);
 
 /* To be called once when the answer is complete: an answer that grew past its cap or out of memory becomes a problem.

@@ -1,5 +1,11 @@
 #include "http/route_priv.h"
+#include "http/batch_priv.h"
+#include "http/edit_priv.h"
+#include "http/list_priv.h"
+#include "http/metrics_priv.h"
 #include "http/ops_priv.h"
+#include "http/queues_priv.h"
+#include "http/query_priv.h"
 #include "http/tasks_priv.h"
 #include <string.h>
 #include <strings.h>
@@ -13,14 +19,32 @@
 #define SEGMENTS_MAX 4
 
 static const struct route routes[] = {
-    {"POST", "/tasks", tasks_create, false, true},         {"GET", "/tasks/{id}", tasks_get, false, false},
-    {"DELETE", "/tasks/{id}", tasks_cancel, false, false}, {"GET", "/stats", ops_stats, false, false},
-    {"GET", "/healthz", ops_healthz, true, false},         {"GET", "/readyz", ops_readyz, true, false},
-    {"GET", "/openapi.yaml", ops_openapi, true, false},
+    {"POST", "/tasks", tasks_create, ROUTE_BODY},
+    {"GET", "/tasks", list_tasks, ROUTE_QUERY},
+    {"GET", "/tasks/{id}", tasks_get, ROUTE_PLAIN},
+    {"DELETE", "/tasks/{id}", tasks_cancel, ROUTE_PLAIN},
+    {"POST", "/tasks/batch", tasks_batch, ROUTE_BODY | ROUTE_BATCH},
+    {"PATCH", "/tasks/{id}", edit_patch, ROUTE_BODY},
+    {"POST", "/tasks/{id}/run", edit_run, ROUTE_PLAIN},
+    {"POST", "/tasks/{id}/redrive", edit_redrive, ROUTE_PLAIN},
+    {"GET", "/queues", queues_list, ROUTE_PLAIN},
+    {"GET", "/queues/{queue}", queues_get, ROUTE_PLAIN},
+    {"PUT", "/queues/{queue}", queues_put, ROUTE_BODY},
+    {"DELETE", "/queues/{queue}", queues_delete, ROUTE_PLAIN},
+    {"POST", "/queues/{queue}/pause", queues_pause, ROUTE_PLAIN},
+    {"POST", "/queues/{queue}/resume", queues_resume, ROUTE_PLAIN},
+    {"POST", "/queues/{queue}/purge", queues_purge, ROUTE_PLAIN},
+    {"POST", "/queues/{queue}/redrive", queues_redrive, ROUTE_MAYBE_BODY},
+    {"GET", "/stats", ops_stats, ROUTE_PLAIN},
+    {"GET", "/destinations", ops_destinations, ROUTE_PLAIN},
+    {"GET", "/healthz", ops_healthz, ROUTE_PUBLIC},
+    {"GET", "/readyz", ops_readyz, ROUTE_PUBLIC},
+    {"GET", "/openapi.yaml", ops_openapi, ROUTE_PUBLIC},
+    {"GET", "/metrics", metrics_get, ROUTE_PLAIN},
 };
 #define ROUTE_COUNT (sizeof(routes) / sizeof(routes[0]))
 
-static const struct route options_route = {"OPTIONS", "*", ops_options, false, false};
+static const struct route options_route = {"OPTIONS", "*", ops_options, ROUTE_PLAIN};
 
 /* Methods in the order Allow lists them. */
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
@@ -36,45 +60,13 @@ struct path {
     size_t count;
 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
-/* Decode one character at *s and move on. -1 for a bad escape or a NUL. */
-static int decode_char(const char **s, const char *end)
-{
-    const char *p = *s;
-    int high = 0;
-    int low = 0;
-
-    if (*p != '%') {
-        *s = p + 1;
-        return (unsigned char)*p;
-    }
-    if (end - p < 3)
-        return -1;
-    high = hex_digit(p[1]);
-    low = hex_digit(p[2]);
-    if (high < 0 || low < 0 || (high == 0 && low == 0))
-        return -1;
-    *s = p + 3;
-    return high * 16 + low;
-}
-
 static bool decode_segment(const char *s, const char *end, struct segment *out)
 {
     size_t n = 0;
 
     out->is_empty = s == end;
     while (s < end) {
-        int c = decode_char(&s, end);
+        int c = query_decode_char(&s, end);
 
         if (c < 0)
             return false;
@@ -105,7 +97,7 @@ static bool split_path(const char *s, const char *end, struct path *out)
     return true;
 }
 
-/* Whether the path fits the pattern; *id is the segment under {id}, when there is one. */
+/* Whether the path fits the pattern; *id is the segment under the braces, when there is one. */
 static bool matches(const char *pattern, const struct path *path, const char **id)
 {
     *id = NULL;
@@ -117,7 +109,7 @@ static bool matches(const char *pattern, const struct path *path, const char **i
             return false;
         pattern++;
         n = strcspn(pattern, "/");
-        if (n == 4 && strncmp(pattern, "{id}", n) == 0)
+        if (*pattern == '{')
             *id = segment->text;
         else if (strlen(segment->text) != n || strncmp(pattern, segment->text, n) != 0)
             return false;
@@ -216,11 +208,12 @@ enum err route_find(const char *method, const char *target, struct route_match *
         if (!matches(routes[i].pattern, &path, &id))
             continue;
         set |= allowed_methods(&routes[i]);
-        out->is_public = routes[i].is_public;
+        out->is_public = (routes[i].flags & ROUTE_PUBLIC) != 0;
+        if (strcmp(wanted, routes[i].method) != 0)
+            continue;
+        out->route = &routes[i];
         if (id)
             memcpy(out->id, id, strlen(id) + 1);
-        if (strcmp(wanted, routes[i].method) == 0)
-            out->route = &routes[i];
     }
     if (set == 0)
         return ERR_NOT_FOUND;

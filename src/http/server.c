@@ -7,6 +7,7 @@
 #include "http/admit_priv.h"
 #include "http/connection_priv.h"
 #include "http/listen_priv.h"
+#include "http/outbox_priv.h"
 #include "http/request_priv.h"
 #include "http/tls.h"
 #include <malloc.h>
@@ -21,7 +22,7 @@
 /* The server's thread: libmicrohttpd without a thread of its own, driven by our loop.
  *
  * One turn: wait for libmicrohttpd's epoll descriptor or for finished operations; answer what the store has finished;
- * let libmicrohttpd read, call handlers and write (MHD_run). The operations of a turn go to the store HAND_OVER at a
+ * let libmicrohttpd read, call handlers and write (MHD_run). The operations of a turn go to the store a few at a
  * time, what is left at its end.
  *
  * A request passes through on_request_line, on_call (head, body pieces, end) and on_completed. An operation is
@@ -40,8 +41,8 @@
 #define POOL_BYTES ((size_t)16 * 1024) /* libmicrohttpd's memory for a connection: heads and pieces of bodies */
 #define EXCESS_CONNECTIONS 64          /* over the limit, to be told so */
 #define TURN_MAX_MS 250                /* after its limit libmicrohttpd accepts only at the next MHD_run */
-#define HAND_OVER 16                   /* operations: Redis begins with them while the rest of a turn is read */
-#define REPLY_FACTOR 6                 /* a byte of a body is at most so many in JSON, \u0001 */
+#define LARGE_PEAK_BYTES ((size_t)8 * 1024 * 1024)
+#define REPLY_FACTOR 6 /* a byte of a body is at most so many in JSON, \u0001 */
 #define REPLY_SPARE_BYTES ((size_t)16 * 1024 * 1024)
 
 struct server {
@@ -52,11 +53,10 @@ struct server {
     int listen_fd;
     struct endpoint bound;
     struct connections connections;
-    size_t request_count;      /* under way */
-    size_t operation_count;    /* with the store */
-    struct store_op *first_op; /* not yet submitted */
-    struct store_op *last_op;
-    int gathered_count;  /* of those */
+    size_t request_count;   /* under way */
+    size_t operation_count; /* with the store */
+    size_t large_bytes, large_peak_bytes;
+    struct outbox outbox;
     int64_t now_mono_ms; /* of this turn */
     int64_t next_sweep_mono_ms;
     atomic_llong stop_deadline_mono_ms; /* written before stop_asked is set, and again in a hurry */
@@ -223,34 +223,20 @@ static enum MHD_Result on_body(struct server *s, struct request *r, const char *
     return err == ERR_OK ? MHD_YES : refuse_on_socket(s, r);
 }
 
-static void submit_operations(struct server *s)
+static void gather_operation(struct server *s, struct request *r)
 {
-    struct store_op *first = s->first_op;
-    struct store_op *last = s->last_op;
-
-    s->first_op = NULL;
-    s->last_op = NULL;
-    s->gathered_count = 0;
-    if (first)
-        store_submit_chain(s->env.store, first, last);
+    outbox_add(&s->outbox, r);
+    s->operation_count++;
 }
 
 /* Call the handler; it answers or leaves an operation for the store. */
 static enum MHD_Result on_end(struct server *s, struct request *r)
 {
-    if (r->match.route->takes_body || admit_no_body(r))
+    if ((r->match.route->flags & (ROUTE_BODY | ROUTE_MAYBE_BODY)) || admit_no_body(r))
         r->match.route->handle(r);
     if (r->phase != REQUEST_WAITING)
         return queue_reply(r);
-    r->op.node.next = NULL;
-    if (s->last_op)
-        s->last_op->node.next = &r->op.node;
-    else
-        s->first_op = &r->op;
-    s->last_op = &r->op;
-    s->operation_count++;
-    if (++s->gathered_count == HAND_OVER)
-        submit_operations(s);
+    gather_operation(s, r);
     return MHD_YES;
 }
 
@@ -297,10 +283,15 @@ static void finish_operation(struct server *s, struct request *r)
     bool is_suspended = r->phase == REQUEST_SUSPENDED;
 
     s->operation_count--;
-    r->finish(r); /* also when the client is gone: it frees what the store gave */
     r->phase = REQUEST_ANSWERED;
-    if (is_suspended)
+    r->finish(r);                      /* also when the client is gone: it frees what the store gave */
+    if (r->phase == REQUEST_WAITING) { /* it asked for another one */
+        gather_operation(s, r);
+        if (is_suspended)
+            r->phase = REQUEST_SUSPENDED;
+    } else if (is_suspended) {
         MHD_resume_connection(r->mhd);
+    }
     request_release(&r);
 }
 
@@ -335,6 +326,8 @@ static int64_t turn_timeout_ms(const struct server *s)
 
     if (MHD_get_timeout(s->daemon, &wanted_ms) == MHD_YES && wanted_ms < TURN_MAX_MS)
         timeout_ms = (int64_t)wanted_ms;
+    if (outbox_next_mono_ms(&s->outbox) < s->now_mono_ms + timeout_ms)
+        timeout_ms = outbox_next_mono_ms(&s->outbox) - s->now_mono_ms;
     deadline_ms = atomic_load(&s->stop_deadline_mono_ms);
     if (s->env.is_stopping && s->now_mono_ms + timeout_ms > deadline_ms)
         timeout_ms = deadline_ms > s->now_mono_ms ? deadline_ms - s->now_mono_ms : 1;
@@ -356,6 +349,15 @@ static bool is_stopped(const struct server *s)
     return s->request_count == 0 || s->now_mono_ms >= atomic_load(&s->stop_deadline_mono_ms);
 }
 
+/* Whether most of what large bodies held is free again, and it was much. */
+static bool large_bodies_have_gone(struct server *s)
+{
+    if (s->large_peak_bytes < LARGE_PEAK_BYTES || s->large_bytes > s->large_peak_bytes / 4)
+        return false;
+    s->large_peak_bytes = s->large_bytes;
+    return true;
+}
+
 static void turn(struct server *s)
 {
     loop_turn(s->loop, turn_timeout_ms(s) * 1000);
@@ -363,11 +365,12 @@ static void turn(struct server *s)
     if (!s->env.is_stopping && atomic_load(&s->stop_asked))
         begin_stop(s);
     (void)MHD_run(s->daemon);
-    submit_operations(s);
+    outbox_submit(&s->outbox, s->now_mono_ms, s->env.is_stopping);
     if (s->now_mono_ms >= s->next_sweep_mono_ms) {
         connections_sweep(&s->connections, s->now_mono_ms);
-        if (connections_have_fallen(&s->connections))
-            (void)malloc_trim(0); /* by itself the allocator keeps what thousands of connections once took */
+        bool have_gone = large_bodies_have_gone(s);
+        if (connections_have_fallen(&s->connections) || have_gone)
+            (void)malloc_trim(0); /* by itself the allocator keeps what connections and bodies once took */
         s->next_sweep_mono_ms = s->now_mono_ms + CONNECTION_SWEEP_MS;
     }
 }
@@ -437,6 +440,8 @@ enum err server_create(const struct server_opts *opts, struct server **out, char
     s->env.started_mono_ms = clock_mono_ms();
     s->env.reply_max_bytes = opts->max_body_bytes * REPLY_FACTOR + REPLY_SPARE_BYTES;
     s->env.done = queue_create();
+    s->env.large_bytes = &s->large_bytes;
+    s->env.large_peak_bytes = &s->large_peak_bytes;
     s->loop = loop_create();
     s->connections.max = opts->connection_max;
     s->now_mono_ms = s->env.started_mono_ms;
@@ -455,6 +460,7 @@ out:
 enum err server_begin(struct server *s, struct store *store)
 {
     s->env.store = store;
+    s->outbox.store = store;
     return thread_start("http", run, s, &s->thread);
 }
 

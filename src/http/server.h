@@ -32,6 +32,10 @@ struct server_opts {
     /* Append the parts of GET /stats this process knows, as JSON members with a comma after each:
      * "lateness_ms":{...},"mover":{...},"workers":{...}, . Called in the server's thread. */
     void (*write_stats)(void *ctx, struct buf *out);
+    /* Append what this process counts to GET /metrics (base/exposition.h). Called in the server's thread. */
+    void (*write_metrics)(void *ctx, struct buf *out);
+    /* Append the objects of GET /destinations, separated by commas. */
+    void (*write_destinations)(void *ctx, struct buf *out);
     /* Append reasons why nothing is delivered now, as JSON strings separated by commas; nothing when all is well. */
     void (*write_unready)(void *ctx, struct buf *out);
     void *ctx;

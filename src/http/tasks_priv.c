@@ -11,11 +11,7 @@
 /* The calls under /tasks: parse, hand to the store, and turn what it answers into a reply. Each call is a pair, the
  * handler and its `finish_`, with the store's work in between. */
 
-#define STORE_WAIT_MS 1800 /* Redis trouble becomes a 503 within 2 s */
-#define DURABLE_WAIT_MS \
-    3800 /* the same when the answer waits for a disk or a replica, its own and that of those before */
-
-static void reply_task(struct request *r, int status, const struct task *t, enum task_json_form form)
+void tasks_reply(struct request *r, int status, const struct task *t, enum task_json_form form)
 {
     struct buf *out = reply_json(&r->reply, status);
 
@@ -23,15 +19,7 @@ static void reply_task(struct request *r, int status, const struct task *t, enum
     buf_putc(out, '\n');
 }
 
-static void reply_created(struct request *r, int status, const struct task *t)
-{
-    struct buf *out = reply_json(&r->reply, status);
-
-    task_json_write_created(out, t, r->op.is_durable);
-    buf_putc(out, '\n');
-}
-
-static void reply_not_found(struct request *r)
+void tasks_reply_not_found(struct request *r)
 {
     reply_problem(&r->reply, ERR_TASK_NOT_FOUND, "There is no task with this id, or it was finished long ago");
 }
@@ -46,37 +34,71 @@ static void reply_gone(struct request *r, const char *id)
     buf_puts(out, ",\"state\":\"gone\"}\n");
 }
 
-static void reply_conflict(struct request *r, const struct task *existing)
+static void judge_conflict(const struct store_op *op, struct tasks_created *out)
 {
-    bool is_key = r->op.err == ERR_KEY_CONFLICT;
-    const char *detail = is_key ? "This Idempotency-Key was used by a request with another body"
-                                : "This id was used by a request with another body";
+    bool is_key = op->err == ERR_KEY_CONFLICT;
 
-    reply_problem_state(&r->reply, r->op.err, detail, existing ? task_state_name(existing->state) : "gone");
+    out->problem = (struct problem){
+        .err = op->err,
+        .detail = is_key ? "This Idempotency-Key was used by a request with another body"
+                         : "This id was used by a request with another body",
+        .state = op->existing ? task_state_name(op->existing->state) : "gone",
+    };
+}
+
+void tasks_judge_created(const struct store_op *op, struct tasks_created *out)
+{
+    bool is_conflict = op->err == ERR_ID_CONFLICT || op->err == ERR_KEY_CONFLICT;
+    bool is_repeat = op->is_repeat && op->existing;
+
+    memset(out, 0, sizeof(*out));
+    if (op->err == ERR_OK) {
+        out->status = is_repeat ? 200 : 201;
+        out->task = is_repeat ? op->existing : op->task;
+        return;
+    }
+    if (is_conflict && (op->existing || op->gone_id))
+        judge_conflict(op, out);
+    else
+        out->problem = request_store_problem(op);
+    out->status = err_status(out->problem.err);
 }
 
 static void finish_create(struct request *r)
 {
-    struct task *existing = r->op.existing;
-    char *gone_id = r->op.gone_id;
-    bool is_conflict = r->op.err == ERR_ID_CONFLICT || r->op.err == ERR_KEY_CONFLICT;
-    bool is_repeat = r->op.is_repeat && existing;
-    const struct task *t = is_repeat ? existing : r->task;
+    struct store_op *op = &r->op;
+    struct tasks_created created;
 
-    r->op.existing = NULL;
-    r->op.gone_id = NULL;
-    if (r->op.err == ERR_OK && gone_id) {
-        reply_gone(r, gone_id);
-    } else if (r->op.err == ERR_OK) {
-        reply_created(r, is_repeat ? 200 : 201, t);
-        (void)snprintf(r->reply.location, sizeof(r->reply.location), "/tasks/%s", t->id);
-    } else if (is_conflict && (existing || gone_id)) {
-        reply_conflict(r, existing);
+    tasks_judge_created(op, &created);
+    if (op->err == ERR_OK && op->gone_id) {
+        reply_gone(r, op->gone_id);
+    } else if (created.task) {
+        struct buf *out = reply_json(&r->reply, created.status);
+
+        task_json_write_created(out, created.task, op->is_durable);
+        buf_putc(out, '\n');
+        (void)snprintf(r->reply.location, sizeof(r->reply.location), "/tasks/%s", created.task->id);
     } else {
-        request_reply_store_fault(r);
+        reply_with(&r->reply, &created.problem);
     }
-    task_destroy(&existing);
-    free(gone_id);
+    task_destroy(&op->existing);
+    free(op->gone_id);
+    op->gone_id = NULL;
+}
+
+void tasks_name(struct task *t)
+{
+    char id[IDENT_TASK_CHARS + 1];
+
+    if (t->id)
+        return;
+    ident_random(id, IDENT_TASK_CHARS);
+    t->id = xstrdup(id);
+}
+
+int64_t tasks_create_wait_ms(enum task_durability durability)
+{
+    return durability == TASK_DURABILITY_MEMORY ? REQUEST_STORE_WAIT_MS : REQUEST_DURABLE_WAIT_MS;
 }
 
 /* False: the reply is set. */
@@ -102,6 +124,14 @@ static bool take_idempotency_key(struct request *r)
     return true;
 }
 
+void tasks_take_traceparent(const struct head *h, struct task *t)
+{
+    char traceparent[TASK_TRACEPARENT_BYTES + 1];
+
+    if (head_traceparent(h, traceparent))
+        t->traceparent = xstrdup(traceparent);
+}
+
 void tasks_create(struct request *r)
 {
     struct task_json_opts opts = {.allow_net = r->env->opts.allow_net, .durability = r->env->opts.durability};
@@ -116,17 +146,12 @@ void tasks_create(struct request *r)
         reply_problem_faults(&r->reply, err, "pointer", &faults);
         goto out;
     }
-    if (!r->task->id) {
-        char id[IDENT_TASK_CHARS + 1];
-
-        ident_random(id, IDENT_TASK_CHARS);
-        r->task->id = xstrdup(id);
-    }
+    tasks_name(r->task);
+    tasks_take_traceparent(&r->head, r->task);
     request_drop_body(r); /* the task has its own copy of the payload */
     r->op.task = r->task;
     r->op.durability = r->task->durability;
-    request_submit(r, STORE_CREATE, r->op.durability == TASK_DURABILITY_MEMORY ? STORE_WAIT_MS : DURABLE_WAIT_MS,
-                   finish_create);
+    request_submit(r, STORE_CREATE, tasks_create_wait_ms(r->op.durability), finish_create);
 out:
     faults_deinit(&faults);
 }
@@ -137,9 +162,9 @@ static void finish_get(struct request *r)
 
     r->op.task = NULL;
     if (r->op.err == ERR_OK && t)
-        reply_task(r, 200, t, TASK_JSON_FULL);
+        tasks_reply(r, 200, t, TASK_JSON_FULL);
     else if (r->op.err == ERR_TASK_NOT_FOUND)
-        reply_not_found(r);
+        tasks_reply_not_found(r);
     else
         request_reply_store_fault(r);
     task_destroy(&t);
@@ -148,11 +173,11 @@ static void finish_get(struct request *r)
 void tasks_get(struct request *r)
 {
     if (!task_id_is_valid(r->match.id, strlen(r->match.id))) {
-        reply_not_found(r);
+        tasks_reply_not_found(r);
         return;
     }
     r->op.id = r->match.id;
-    request_submit(r, STORE_GET, STORE_WAIT_MS, finish_get);
+    request_submit(r, STORE_GET, REQUEST_STORE_WAIT_MS, finish_get);
 }
 
 static void finish_cancel(struct request *r)
@@ -161,11 +186,11 @@ static void finish_cancel(struct request *r)
 
     r->op.task = NULL;
     if (r->op.err == ERR_OK && t) /* an attempt is under way: it may still be delivered */
-        reply_task(r, 202, t, TASK_JSON_SUMMARY);
+        tasks_reply(r, 202, t, TASK_JSON_SUMMARY);
     else if (r->op.err == ERR_OK)
         reply_empty(&r->reply, 204);
     else if (r->op.err == ERR_TASK_NOT_FOUND)
-        reply_not_found(r);
+        tasks_reply_not_found(r);
     else if (r->op.err == ERR_STATE_CONFLICT)
         reply_problem_state(&r->reply, ERR_STATE_CONFLICT, "A task that has ended cannot be cancelled",
                             task_state_name(r->op.state));
@@ -177,9 +202,9 @@ static void finish_cancel(struct request *r)
 void tasks_cancel(struct request *r)
 {
     if (!task_id_is_valid(r->match.id, strlen(r->match.id))) {
-        reply_not_found(r);
+        tasks_reply_not_found(r);
         return;
     }
     r->op.id = r->match.id;
-    request_submit(r, STORE_CANCEL, STORE_WAIT_MS, finish_cancel);
+    request_submit(r, STORE_CANCEL, REQUEST_STORE_WAIT_MS, finish_cancel);
 }

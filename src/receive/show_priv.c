@@ -87,20 +87,42 @@ static const char *words_for(enum shown_signature judgement)
     return "";
 }
 
-bool show_lateness(const struct shown *s, int64_t *late_ms)
+static bool since_due(const struct shown *s, int64_t *since_ms)
 {
     int64_t due_ms = 0;
 
     if (s->due == NULL || !parse_rfc3339(s->due, strlen(s->due), &due_ms))
         return false;
-    *late_ms = s->arrived_ms - due_ms;
+    *since_ms = s->arrived_ms - due_ms;
     return true;
+}
+
+/* The due time of a retry is its task's, not its own: it comes after it by intent. */
+static bool is_retry(const struct shown *s)
+{
+    return s->attempt != NULL && strcmp(s->attempt, "1") != 0;
+}
+
+bool show_lateness(const struct shown *s, int64_t *late_ms)
+{
+    return !is_retry(s) && since_due(s, late_ms);
+}
+
+static void put_time(struct buf *out, const struct shown *s)
+{
+    int64_t ms = 0;
+
+    if (!since_due(s, &ms))
+        return;
+    if (ms < 0)
+        buf_printf(out, "  %" PRId64 " ms EARLY", -ms);
+    else
+        buf_printf(out, is_retry(s) ? "  due %" PRId64 " ms ago" : "  %" PRId64 " ms late", ms);
 }
 
 void show_request(struct buf *out, const struct shown *s, enum shown_signature judgement)
 {
     char now[PARSE_RFC3339_SIZE];
-    int64_t late_ms = 0;
 
     parse_format_rfc3339(s->arrived_ms, now);
     buf_printf(out, "%s  ", now);
@@ -108,9 +130,7 @@ void show_request(struct buf *out, const struct shown *s, enum shown_signature j
         put_field(out, s->id);
         buf_puts(out, "  attempt ");
         put_field(out, s->attempt != NULL ? s->attempt : "?");
-        if (show_lateness(s, &late_ms))
-            buf_printf(out, late_ms < 0 ? "  %" PRId64 " ms EARLY" : "  %" PRId64 " ms late",
-                       late_ms < 0 ? -late_ms : late_ms);
+        put_time(out, s);
         buf_printf(out, "  %s  ", words_for(judgement));
     } else {
         buf_puts(out, "no webhook  ");

@@ -34,7 +34,7 @@ enum shown_signature {
 
 enum shown_signature show_judge(const struct shown *s, const struct signature_secrets *secrets);
 
-/* The lateness by its due time. False when it has none. */
+/* The lateness by its due time. False when it has none, or is a retry. */
 bool show_lateness(const struct shown *s, int64_t *late_ms);
 
 /* Append a line about the request and, when it has a body, an indented one with it. Nothing foreign gets through to

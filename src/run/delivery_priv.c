@@ -1,6 +1,5 @@
 #include "run/delivery_priv.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -37,14 +36,14 @@ int deliveries_count(const struct deliveries *all)
 }
 
 struct delivery *delivery_open(struct deliveries *all, struct share *share, struct task *t,
-                               const struct store_lease *lease)
+                               const struct store_lease *lease, int64_t now_mono_ms)
 {
     struct delivery *d = xcalloc(1, sizeof *d);
 
     d->task = t;
     d->host = share_enter(share, t->url);
     d->op.lease = *lease;
-    d->renewed_mono_ms = clock_mono_ms();
+    d->renewed_mono_ms = now_mono_ms;
     TAILQ_INSERT_TAIL(&all->lists[d->state], d, link);
     all->counts[d->state]++;
     return d;

@@ -1,6 +1,7 @@
 #ifndef RUN_DELIVERY_PRIV_H
 #define RUN_DELIVERY_PRIV_H
 
+#include "run/destinations.h"
 #include "run/share.h"
 #include "store/store.h"
 
@@ -28,7 +29,8 @@ struct delivery {
     enum delivery_state state;
     struct task *task;
     struct share_host *host;
-    int64_t offset_us; /* Redis time minus our monotonic time, at the claim */
+    struct destination_ticket ticket; /* while SENDING */
+    int64_t offset_us;                /* Redis time minus our monotonic time, at the claim */
     int64_t wait_until_mono_ms;
     int64_t started_mono_ms;
     int64_t renewed_mono_ms;
@@ -48,7 +50,7 @@ int deliveries_count(const struct deliveries *all);
 
 /* A new one, WAITING. Takes the task. */
 struct delivery *delivery_open(struct deliveries *all, struct share *share, struct task *t,
-                               const struct store_lease *lease);
+                               const struct store_lease *lease, int64_t now_mono_ms);
 void delivery_move(struct deliveries *all, struct delivery *d, enum delivery_state to);
 void delivery_close(struct deliveries *all, struct share *share, struct delivery *d);
 

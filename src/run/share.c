@@ -1,23 +1,19 @@
 #include "run/share.h"
 
 #include "base/mem.h"
+#include "task/target.h"
 
-#include <ctype.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define BUCKETS 256
-#define BACK_OFF_MIN_MS 100
-#define BACK_OFF_MAX_MS 30000
 
 struct share_host {
     struct share_host *next; /* in its bucket */
     uint64_t hash;
-    int users;           /* who entered and has not left */
-    int held;            /* slots */
-    int64_t back_off_ms; /* 0: not stuck */
-    int64_t next_growth_mono_ms;
+    int users; /* who entered and has not left */
+    int held;  /* slots */
+    bool is_stuck;
 };
 
 struct share {
@@ -43,29 +39,16 @@ void share_destroy(struct share **share)
     free(s);
 }
 
-static uint64_t mix(uint64_t hash, unsigned char c)
-{
-    return (hash ^ c) * UINT64_C(1099511628211); /* FNV-1a */
-}
-
-/* Scheme, host and port, as 64 bits. That two receivers have the same ones is as good as impossible, and would only
- * make them share a share. */
-static uint64_t hash_receiver(const char *url)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    const char *host = strstr(url, "://");
-    const char *end = host ? host + 3 + strcspn(host + 3, "/?#") : url + strlen(url);
-
-    for (const char *p = url; p < end; p++)
-        hash = mix(hash, (unsigned char)tolower((unsigned char)*p));
-    return hash;
-}
-
 struct share_host *share_enter(struct share *s, const char *url)
 {
-    uint64_t hash = hash_receiver(url);
-    struct share_host **bucket = &s->buckets[hash % BUCKETS];
-    struct share_host *h = *bucket;
+    struct target_place place;
+    uint64_t hash;
+    struct share_host **bucket, *h;
+
+    target_place(url, &place);
+    hash = target_place_hash(&place);
+    bucket = &s->buckets[hash % BUCKETS];
+    h = *bucket;
 
     while (h && h->hash != hash)
         h = h->next;
@@ -105,22 +88,20 @@ void share_end(struct share_host *h, bool is_success)
 {
     h->held--;
     if (is_success)
-        h->back_off_ms = 0;
+        h->is_stuck = false;
+}
+
+void share_set_stuck(struct share_host *h, bool is_stuck)
+{
+    h->is_stuck = is_stuck;
 }
 
 bool share_is_stuck(const struct share_host *h)
 {
-    return h->back_off_ms > BACK_OFF_MIN_MS;
+    return h->is_stuck;
 }
 
-int64_t share_back_off_ms(struct share_host *h, int64_t now_mono_ms, double random)
+uint64_t share_hash(const struct share_host *h)
 {
-    if (h->back_off_ms == 0) {
-        h->back_off_ms = BACK_OFF_MIN_MS;
-        h->next_growth_mono_ms = now_mono_ms + h->back_off_ms;
-    } else if (now_mono_ms >= h->next_growth_mono_ms) {
-        h->back_off_ms = h->back_off_ms * 2 > BACK_OFF_MAX_MS ? BACK_OFF_MAX_MS : h->back_off_ms * 2;
-        h->next_growth_mono_ms = now_mono_ms + h->back_off_ms;
-    }
-    return h->back_off_ms + (int64_t)((double)h->back_off_ms * random);
+    return h->hash;
 }

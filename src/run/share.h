@@ -6,7 +6,8 @@
 
 /* The share of each receiver, a host and port, in the attempts in flight (DESIGN section 3): one that hangs or fails
  * must not take all slots. A receiver may take another slot only while it holds fewer than SHARE_FACTOR times the slots
- * that are free, so there is always one left for another. Threads: one owner. */
+ * that are free, so there is always one left for another. What holds for a receiver in the whole process is in
+ * run/destinations.h. Threads: one owner. */
 
 #define SHARE_FACTOR 8
 
@@ -28,10 +29,10 @@ void share_start(struct share_host *h);
 void share_end(struct share_host *h, bool is_success);
 
 /* Whether tasks of this receiver were sent back lately and none has succeeded since: waiting for it is of no use. */
+void share_set_stuck(struct share_host *h, bool is_stuck);
 bool share_is_stuck(const struct share_host *h);
 
-/* How long a task that finds no slot should stay in its lane: longer and longer while nothing succeeds, so that a large
- * backlog of a receiver that hangs goes round seldom. `random` in [0, 1) spreads them. */
-int64_t share_back_off_ms(struct share_host *h, int64_t now_mono_ms, double random);
+/* target_place_hash() of its URL. */
+uint64_t share_hash(const struct share_host *h);
 
 #endif

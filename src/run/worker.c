@@ -8,6 +8,7 @@
 #include "base/queue.h"
 #include "base/thread.h"
 #include "deliver/pool.h"
+#include "run/care_priv.h"
 #include "run/delivery_priv.h"
 #include "run/renewal_priv.h"
 #include "store/feed.h"
@@ -22,12 +23,14 @@
  * that settles no longer fills a slot: the next one may begin while Redis writes the last. Their number is bounded all
  * the same (see free_slots), because outcomes pile up when Redis is away.
  *
- * A task whose receiver has its share of slots already waits here for a moment, since a fast receiver frees slots in no
- * time, and then goes back to its lane in Redis; behind a receiver that hangs nothing is kept here at all. */
+ * A task whose receiver has its share of slots already, or as many as it may have in flight, waits here for a moment,
+ * since a fast receiver frees slots in no time, and then goes back to its lane in Redis; behind a receiver that hangs
+ * or is not worth sending to nothing is kept here at all (run/care_priv.h). */
 
 #define RELEASE_DELAY_MS 1000 /* before a task given back for a local reason is due again */
 #define SHARE_WAIT_MS 50      /* for a slot of the receiver's share */
 #define WAITING_LOOK_MS 5
+#define WAITING_CROWD 4 /* a quarter of the capacity */
 #define DEAD_LOG_INTERVAL_MS 100
 #define OUTBOX_LINGER_MS 1 /* outcomes wait so long for company: nobody waits for them, and Redis works less */
 #define OUTBOX_FULL 32
@@ -104,13 +107,26 @@ static void report_dead(struct worker *w, const struct delivery *d, const struct
                  d->task->attempts + 1, r->status, held);
 }
 
+/* Clocks of two machines may differ by a little: it is never sent early. */
+static int64_t lateness_us(const struct delivery *d, const struct webhook_result *r)
+{
+    int64_t us = r->sent_mono_us + d->offset_us - due_us(d->task);
+
+    if (r->sent_mono_us == 0)
+        return TASK_TIME_NONE;
+    return us > 0 ? us : 0;
+}
+
 static void record_attempt(struct delivery *d, const struct webhook_result *r)
 {
     memcpy(d->error, r->error, sizeof d->error);
     d->op.attempt = (struct task_attempt){.at_ms = d->started_mono_ms + d->offset_us / 1000,
-                                          .duration_ms = r->duration_ms,
+                                          .duration_us = r->duration_us,
                                           .status = r->status,
-                                          .error = d->error[0] ? d->error : NULL};
+                                          .error_kind = r->error_kind,
+                                          .error = d->error[0] ? d->error : NULL,
+                                          .lateness_us = lateness_us(d, r),
+                                          .phases = r->phases};
 }
 
 static void decide(struct worker *w, struct delivery *d, const struct webhook_result *r)
@@ -119,9 +135,8 @@ static void decide(struct worker *w, struct delivery *d, const struct webhook_re
     struct outcome o = outcome_decide(d->task, r->status, r->retry_after_ms, now_ms, ident_random_unit());
 
     LOG_DEBUG("task.attempt", "task=%s attempt=%d status=%d ms=%lld", d->task->id, d->task->attempts + 1, r->status,
-              (long long)r->duration_ms);
+              (long long)r->duration_us / 1000);
     record_attempt(d, r);
-    share_end(d->host, o.kind == OUTCOME_DELIVERED);
     switch (o.kind) {
     case OUTCOME_DELIVERED:
         settle(w, d, STORE_SETTLE_DELIVERED, 0);
@@ -144,11 +159,12 @@ static void on_attempt_done(void *ctx, void *owner, const struct webhook_result 
     w->has_room_news = true;
     if (r->sent_mono_us > 0)
         metrics_window_record(w->opts.lateness, r->sent_mono_us + d->offset_us - due_us(d->task));
+    care_end(w->opts.destinations, d, r);
     if (r->is_local_failure) {
-        share_end(d->host, false);
         settle(w, d, STORE_SETTLE_RELEASE, w->has_aborted ? 0 : RELEASE_DELAY_MS);
         return;
     }
+    metrics_window_record(w->opts.durations, r->duration_us);
     atomic_fetch_add(&w->ended, 1);
     decide(w, d, r);
 }
@@ -167,10 +183,10 @@ static void start(struct worker *w, struct delivery *d)
 
     d->started_mono_ms = clock_mono_ms();
     if (pool_start(w->pool, t, number, d->offset_us, number >= t->retry.max_attempts, d) != ERR_OK) {
+        care_end(w->opts.destinations, d, NULL);
         settle(w, d, STORE_SETTLE_RELEASE, RELEASE_DELAY_MS);
         return;
     }
-    share_start(d->host);
     delivery_move(&w->all, d, DELIVERY_SENDING);
 }
 
@@ -178,7 +194,27 @@ static void give_back(struct worker *w, struct delivery *d, int64_t now)
 {
     atomic_fetch_add(&w->ended, 1); /* for the mover it is one more that makes room */
     w->has_room_news = true;
-    settle(w, d, STORE_SETTLE_RELEASE, share_back_off_ms(d->host, now, ident_random_unit()));
+    settle(w, d, STORE_SETTLE_RELEASE, care_back_off_ms(w->opts.destinations, d, now));
+}
+
+/* A slot that its receiver may take is worth waiting for, but where slots are free it is the destination that may not
+ * have more: few wait for that, so that others find a place. */
+static void start_or_wait(struct worker *w, struct delivery *d, int64_t now)
+{
+    bool is_crowded = w->all.counts[DELIVERY_WAITING] > w->opts.capacity / WAITING_CROWD;
+
+    switch (care_begin(w->opts.destinations, d, free_pool_slots(w), now)) {
+    case DESTINATION_GO:
+        start(w, d);
+        break;
+    case DESTINATION_FULL:
+        if (now >= d->wait_until_mono_ms || (is_crowded && free_pool_slots(w) > w->opts.capacity / WAITING_CROWD))
+            give_back(w, d, now);
+        break;
+    case DESTINATION_CLOSED:
+        give_back(w, d, now);
+        break;
+    }
 }
 
 /* Start what has found a slot, give back what has waited long enough. What waited for claim-idle, because the process
@@ -194,10 +230,8 @@ static void look_at_waiting(struct worker *w)
         next = TAILQ_NEXT(d, link);
         if (atomic_load(&w->is_draining) || now - d->wait_until_mono_ms > w->opts.redis->claim_idle_ms)
             settle(w, d, STORE_SETTLE_RELEASE, 0);
-        else if (share_may_start(d->host, free_pool_slots(w)))
-            start(w, d);
-        else if (now >= d->wait_until_mono_ms)
-            give_back(w, d, now);
+        else
+            start_or_wait(w, d, now);
     }
 }
 
@@ -225,10 +259,10 @@ static void on_task(void *ctx, struct task *t, const struct store_lease *lease, 
                     int64_t claimed_mono_us)
 {
     struct worker *w = ctx;
-    struct delivery *d = delivery_open(&w->all, w->share, t, lease);
+    struct delivery *d = delivery_open(&w->all, w->share, t, lease, claimed_mono_us / 1000);
 
     d->offset_us = claimed_at_us - claimed_mono_us;
-    d->wait_until_mono_ms = clock_mono_ms() + (share_is_stuck(d->host) ? 0 : SHARE_WAIT_MS);
+    d->wait_until_mono_ms = claimed_mono_us / 1000 + (share_is_stuck(d->host) ? 0 : SHARE_WAIT_MS);
 }
 
 static bool has_entry(void *ctx, const char *entry_id)
@@ -254,7 +288,7 @@ static void on_settled(void *ctx, int fd, unsigned events)
             continue;
         }
         struct delivery *d = (struct delivery *)(void *)op;
-        if (op->is_stale)
+        if (op->is_stale && !op->was_repeated) /* else it may be our own settle that it found */
             LOG_WARN("task.stale", "task=%s", d->task->id);
         delivery_close(&w->all, w->share, d);
     }
@@ -325,7 +359,7 @@ static void run(void *ctx)
         follow_orders(w); /* before the tick, which acts on them */
         wait_ms = sooner(wait_ms, feed_tick(w->feed));
         if (deliveries_count(&w->all) > 0)
-            wait_ms = sooner(wait_ms, w->renewals.interval_ms / 4);
+            wait_ms = sooner(wait_ms, renewals_wait_ms(&w->renewals));
         if (w->all.counts[DELIVERY_WAITING] > 0)
             wait_ms = sooner(wait_ms, w->has_room_news ? 0 : WAITING_LOOK_MS);
         atomic_store(&w->in_flight, pool_in_flight(w->pool));

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/metrics.h"
 #include "base/netaddr.h"
+#include "run/destinations.h"
 #include "store/store.h"
 #include "task/signature.h"
 
@@ -27,6 +28,8 @@ struct worker_opts {
     const char *ca_file;                     /* keeps; NULL: the system's */
     const char *version;                     /* keeps */
     struct metrics_window *lateness;         /* keeps; shared */
+    struct metrics_window *durations;        /* keeps; shared; of attempts */
+    struct destinations *destinations;       /* keeps; shared */
     /* Attempts have ended, so there is room for more; called in the worker's thread. */
     void (*on_room)(void *ctx);
     void *ctx;

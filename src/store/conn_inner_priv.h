@@ -2,6 +2,7 @@
 #define STORE_CONN_INNER_PRIV_H
 
 #include "base/log.h"
+#include "base/resolver.h"
 #include "store/conn_priv.h"
 #include "store/guard_priv.h"
 
@@ -16,6 +17,7 @@
 
 enum conn_state {
     CONN_WAITING = 0,
+    CONN_RESOLVING, /* the name of Redis is looked up */
     CONN_CONNECTING,
     CONN_PREPARING,
     CONN_UP,
@@ -24,13 +26,14 @@ enum conn_state {
 struct conn {
     struct conn_opts opts;
     enum conn_state state;
-    redisAsyncContext *ac; /* NULL while waiting */
-    struct guard guard;    /* of its answers */
-    unsigned wanted;       /* LOOP_READ | LOOP_WRITE, as hiredis asks */
-    unsigned applied;      /* as the loop knows */
-    int outstanding;       /* commands without a reply */
-    int preparing;         /* of those, commands that prepare the connection */
-    int loaded;            /* scripts whose SHA has arrived */
+    struct resolver *resolver; /* NULL for a unix socket */
+    redisAsyncContext *ac;     /* NULL while waiting and resolving */
+    struct guard guard;        /* of its answers */
+    unsigned wanted;           /* LOOP_READ | LOOP_WRITE, as hiredis asks */
+    unsigned applied;          /* as the loop knows */
+    int outstanding;           /* commands without a reply */
+    int preparing;             /* of those, commands that prepare the connection */
+    int loaded;                /* scripts whose SHA has arrived */
     int64_t deadline_mono_ms;
     int64_t next_try_mono_ms;
     int64_t next_probe_mono_ms;
@@ -49,7 +52,7 @@ void conn_prepare(struct conn *c);
 
 /* Repairs of a connection that is up. */
 void conn_reload_scripts(struct conn *c);
-void conn_remake_group(struct conn *c);
+void conn_set_up(struct conn *c); /* the partition: setup.lua */
 
 /* Subscribe, or ask whether the subscription lives: the same command again changes nothing and is answered. */
 void conn_subscribe(struct conn *c);

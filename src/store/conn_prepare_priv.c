@@ -75,8 +75,12 @@ static void read_info(const redisReply *reply, const char *name, char *out, size
 /* What the operator should know of a server that keeps tasks. */
 static void warn_of_settings(const redisReply *reply)
 {
-    char policy[32], aof[8];
+    char policy[32], aof[8], loading[8];
 
+    /* While it reads its files it says that it has none; it is asked again after that. */
+    read_info(reply, "\nloading:", loading, sizeof loading);
+    if (strcmp(loading, "1") == 0)
+        return;
     read_info(reply, "\nmaxmemory_policy:", policy, sizeof policy);
     read_info(reply, "\naof_enabled:", aof, sizeof aof);
     if (policy[0] && strcmp(policy, "noeviction") != 0)
@@ -257,7 +261,7 @@ void conn_reload_scripts(struct conn *c)
     call_deinit(&call);
 }
 
-void conn_remake_group(struct conn *c)
+void conn_set_up(struct conn *c)
 {
     struct call call;
 

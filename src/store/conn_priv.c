@@ -8,14 +8,18 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 /* hiredis keeps the order of commands and replies and tells of a lost connection by answering everything with NULL;
  * this file adds what turns that into a connection that can be relied on:
  *
- *   waiting --connect--> connecting --connected--> preparing --all prepared--> up
- *      ^                     |                         |                        |
- *      +---------------------+---- error, silence -----+------------------------+
+ *   waiting --> resolving --address--> connecting --connected--> preparing --all prepared--> up
+ *      ^            |                      |                         |                        |
+ *      +------------+----------------------+---- error, silence -----+------------------------+
+ *
+ * The name is looked up before every connect, so a Redis that has moved is found, and in a thread of its own, so a name
+ * server that is silent holds up nothing else.
  *
  * The preparing commands are sent as one pipeline. Only a connection that is up takes commands, so a half-prepared one
  * is never used, and AUTH and SELECT are repeated on every connect. Events wanted by hiredis are gathered in a mask and
@@ -109,7 +113,7 @@ bool conn_command(struct conn *c, const struct call *call, int64_t timeout_ms, c
     p->conn = c;
     p->fn = fn;
     p->ctx = ctx;
-    if (redisAsyncCommandArgv(c->ac, on_reply, p, call->count, call->argv, call->lens) != REDIS_OK) {
+    if (redisAsyncFormattedCommand(c->ac, on_reply, p, call->bytes, call->byte_count) != REDIS_OK) {
         free(p);
         return false;
     }
@@ -144,12 +148,21 @@ static void wait_before_next(struct conn *c)
     c->backoff_ms = c->backoff_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS : c->backoff_ms * 2;
 }
 
+/* A Redis that reads its data at the start is no reason to worry. */
 static void report(struct conn *c, const char *event, const char *why)
 {
     long held = 0;
 
-    if (!c->is_closing && log_limit_pass(&c->log_limit, LOG_INTERVAL_MS, &held))
-        LOG_WARN(event, "conn=%s why=%s repeats=%ld", c->opts.name, log_quote(why), held);
+    if (c->is_closing || !log_limit_pass(&c->log_limit, LOG_INTERVAL_MS, &held))
+        return;
+    if (strncmp(why, "LOADING", strlen("LOADING")) == 0)
+        LOG_INFO("redis.loading", "conn=%s repeats=%ld", c->opts.name, held);
+    else if (c->opts.redis->host)
+        LOG_WARN(event, "conn=%s why=%s host=%s port=%d repeats=%ld", c->opts.name, log_quote(why),
+                 log_quote(c->opts.redis->host), c->opts.redis->port, held);
+    else
+        LOG_WARN(event, "conn=%s why=%s socket=%s repeats=%ld", c->opts.name, log_quote(why),
+                 log_quote(c->opts.redis->socket_path), held);
 }
 
 static void on_disconnect(const redisAsyncContext *ac, int status)
@@ -198,11 +211,11 @@ static void on_connect(const redisAsyncContext *ac, int status)
     wait_before_next(c);
 }
 
-static void start_connecting(struct conn *c)
+/* `address` is NULL for a unix socket. */
+static void start_connecting(struct conn *c, const char *address)
 {
     const struct redis_opts *r = c->opts.redis;
-    redisAsyncContext *ac =
-        r->socket_path ? redisAsyncConnectUnix(r->socket_path) : redisAsyncConnect(r->host, r->port);
+    redisAsyncContext *ac = address ? redisAsyncConnect(address, r->port) : redisAsyncConnectUnix(r->socket_path);
 
     if (!ac || ac->err) {
         report(c, "redis.unreachable", ac ? ac->errstr : "out of memory");
@@ -230,6 +243,39 @@ static void start_connecting(struct conn *c)
     sync_events(c);
 }
 
+static void start(struct conn *c)
+{
+    if (!c->resolver) {
+        start_connecting(c, NULL);
+        return;
+    }
+    resolver_begin(c->resolver);
+    c->state = CONN_RESOLVING;
+    c->deadline_mono_ms = clock_mono_ms() + CONNECT_TIMEOUT_MS;
+}
+
+static void look_for_address(struct conn *c, int64_t now)
+{
+    char address[RESOLVER_ADDRESS_SIZE];
+    char why[RESOLVER_WHY_SIZE];
+
+    switch (resolver_look(c->resolver, address, why)) {
+    case RESOLVER_PENDING:
+        if (now < c->deadline_mono_ms)
+            return;
+        report(c, "redis.unreachable", "its name is still being looked up");
+        wait_before_next(c);
+        break;
+    case RESOLVER_FOUND:
+        start_connecting(c, address);
+        break;
+    case RESOLVER_FAILED:
+        report(c, "redis.unreachable", why);
+        wait_before_next(c);
+        break;
+    }
+}
+
 /* ---------------------------------------------------------------- errors */
 
 enum conn_verdict conn_judge(struct conn *c, const redisReply *reply)
@@ -243,8 +289,13 @@ enum conn_verdict conn_judge(struct conn *c, const redisReply *reply)
         return CONN_REPEAT;
     case FAULT_NO_GROUP:
         if (c->preparing == 0)
-            conn_remake_group(c);
+            conn_set_up(c);
         return CONN_REPEAT;
+    case FAULT_WRONG_TYPE: /* of a container: that is put right now; of a task: no other suffers */
+        report(c, "redis.error", reply->str);
+        if (c->preparing == 0)
+            conn_set_up(c);
+        return CONN_FAILED;
     case FAULT_REPLICA:
         report(c, "redis.error", reply->str);
         conn_drop(c, "READONLY: this server is a replica now");
@@ -267,6 +318,8 @@ struct conn *conn_create(const struct conn_opts *opts)
 
     c->opts = *opts;
     c->backoff_ms = BACKOFF_MIN_MS;
+    if (!opts->redis->socket_path)
+        c->resolver = resolver_create(opts->redis->host, opts->loop);
     return c;
 }
 
@@ -278,6 +331,8 @@ void conn_destroy(struct conn **c)
     (*c)->opts.on_down = NULL;
     conn_drop(*c, "closing");
     assert(!(*c)->ac);
+    guard_deinit(&(*c)->guard);
+    resolver_destroy(&(*c)->resolver);
     free(*c);
     *c = NULL;
 }
@@ -286,10 +341,12 @@ int64_t conn_tick(struct conn *c)
 {
     int64_t now = clock_mono_ms();
 
-    if (c->deadline_mono_ms != 0 && now >= c->deadline_mono_ms)
+    if (c->ac && c->deadline_mono_ms != 0 && now >= c->deadline_mono_ms)
         conn_drop(c, "no answer in time");
     if (c->state == CONN_WAITING && now >= c->next_try_mono_ms)
-        start_connecting(c);
+        start(c);
+    if (c->state == CONN_RESOLVING)
+        look_for_address(c, now);
     if (c->state == CONN_UP && c->opts.channel && now >= c->next_probe_mono_ms)
         conn_subscribe(c);
     flush(c);

@@ -73,13 +73,32 @@ static char *find_program(const char *name)
     return NULL;
 }
 
+/* Nodes of a Stream are small, since XDEL seeks each entry from the start of its node. */
 static char **make_argv(void)
 {
-    static const char *const ARGS[] = {
-        "redis-server", "--port",    "0",        "--unixsocket",       SOCKET_NAME,  "--unixsocketperm",
-        "700",          "--dir",     ".",        "--appendonly",       "yes",        "--appendfsync",
-        "everysec",     "--save",    "",         "--maxmemory-policy", "noeviction", "--daemonize",
-        "no",           "--logfile", "redis.log"};
+    static const char *const ARGS[] = {"redis-server",
+                                       "--port",
+                                       "0",
+                                       "--unixsocket",
+                                       SOCKET_NAME,
+                                       "--unixsocketperm",
+                                       "700",
+                                       "--dir",
+                                       ".",
+                                       "--appendonly",
+                                       "yes",
+                                       "--appendfsync",
+                                       "everysec",
+                                       "--save",
+                                       "",
+                                       "--maxmemory-policy",
+                                       "noeviction",
+                                       "--daemonize",
+                                       "no",
+                                       "--logfile",
+                                       "redis.log",
+                                       "--stream-node-max-entries",
+                                       "16"};
     size_t count = sizeof ARGS / sizeof *ARGS;
     char **argv = xcalloc(count + 1, sizeof *argv);
 
@@ -143,6 +162,8 @@ static enum err start_server(struct embedded *e, int64_t lock_wait_ms)
 
     if (lock_fd == -1)
         return ERR_IO;
+    /* One that is there afterwards is this server's own; see has_listened(). */
+    (void)unlinkat(e->dir_fd, SOCKET_NAME, 0);
     e->pid = fork();
     if (e->pid == 0)
         run_server(e, lock_fd, parent);
@@ -192,15 +213,39 @@ static bool is_listening(const struct embedded *e)
     return is_up;
 }
 
-/* It may still be loading its data then; that is the connections' business. */
+static void note_end(struct embedded *e, int status)
+{
+    int64_t now = clock_mono_ms();
+
+    LOG_ERROR("redis.died", "pid=%d %s=%d", (int)e->pid, WIFSIGNALED(status) ? "signal" : "exit",
+              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    e->pid = 0;
+    if (now - e->started_mono_ms > STABLE_MS)
+        e->backoff_ms = BACKOFF_MIN_MS;
+    e->next_start_mono_ms = now + e->backoff_ms;
+    e->backoff_ms = e->backoff_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS : e->backoff_ms * 2;
+}
+
+/* Whether a server that has ended came as far as its socket. */
+static bool has_listened(const struct embedded *e)
+{
+    struct stat s;
+
+    return fstatat(e->dir_fd, SOCKET_NAME, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(s.st_mode);
+}
+
+/* It may still be loading its data then; that is the connections' business. One that ends before it can listen never
+ * will. One that ends a moment later, perhaps before we have looked, may have met a disk that is full for now: that is
+ * a death like any later one. */
 static enum err await_listening(struct embedded *e)
 {
     int64_t deadline = clock_mono_ms() + UP_WAIT_MS;
+    int status;
 
     while (!is_listening(e)) {
-        if (waitpid(e->pid, NULL, WNOHANG) == e->pid) {
-            e->pid = 0;
-            return ERR_IO;
+        if (waitpid(e->pid, &status, WNOHANG) == e->pid) {
+            note_end(e, status);
+            return has_listened(e) ? ERR_OK : ERR_IO;
         }
         if (clock_mono_ms() >= deadline)
             return ERR_IO;
@@ -251,27 +296,24 @@ const char *embedded_socket(const struct embedded *e)
     return e->socket;
 }
 
-static void note_end(struct embedded *e, int status)
+/* Process 1 of a container also gets the children of others that ended, and nobody else takes those away. */
+static void reap(struct embedded *e)
 {
-    int64_t now = clock_mono_ms();
+    pid_t wanted = getpid() == 1 ? -1 : e ? e->pid : 0;
+    pid_t ended;
+    int status;
 
-    LOG_ERROR("redis.died", "pid=%d %s=%d", (int)e->pid, WIFSIGNALED(status) ? "signal" : "exit",
-              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    e->pid = 0;
-    if (now - e->started_mono_ms > STABLE_MS)
-        e->backoff_ms = BACKOFF_MIN_MS;
-    e->next_start_mono_ms = now + e->backoff_ms;
-    e->backoff_ms = e->backoff_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS : e->backoff_ms * 2;
+    while (wanted != 0 && (ended = waitpid(wanted, &status, WNOHANG)) > 0)
+        if (e && ended == e->pid)
+            note_end(e, status);
 }
 
 int64_t embedded_poll(struct embedded *e)
 {
-    int status;
     int64_t now;
 
-    if (e->pid > 0 && waitpid(e->pid, &status, WNOHANG) == e->pid)
-        note_end(e, status);
-    if (e->pid > 0)
+    reap(e);
+    if (!e || e->pid > 0)
         return -1;
     now = clock_mono_ms();
     if (now < e->next_start_mono_ms)

@@ -10,10 +10,11 @@ static const struct {
     bool is_anywhere;
     enum fault_kind kind;
 } CODES[] = {
-    {"NOSCRIPT", false, FAULT_NO_SCRIPT}, {"NOGROUP", true, FAULT_NO_GROUP}, {"UNBLOCKED", false, FAULT_NO_GROUP},
-    {"READONLY", true, FAULT_REPLICA},    {"LOADING", true, FAULT_NOT_NOW},  {"MASTERDOWN", true, FAULT_NOT_NOW},
-    {"CLUSTERDOWN", true, FAULT_NOT_NOW}, {"TRYAGAIN", true, FAULT_NOT_NOW}, {"NOREPLICAS", true, FAULT_NOT_NOW},
-    {"MISCONF", true, FAULT_NOT_NOW},     {"BUSY ", true, FAULT_NOT_NOW},    {"OOM", true, FAULT_NOT_NOW},
+    {"NOSCRIPT", false, FAULT_NO_SCRIPT},  {"NOGROUP", true, FAULT_NO_GROUP}, {"UNBLOCKED", false, FAULT_NO_GROUP},
+    {"READONLY", true, FAULT_REPLICA},     {"LOADING", true, FAULT_NOT_NOW},  {"MASTERDOWN", true, FAULT_NOT_NOW},
+    {"CLUSTERDOWN", true, FAULT_NOT_NOW},  {"TRYAGAIN", true, FAULT_NOT_NOW}, {"NOREPLICAS", true, FAULT_NOT_NOW},
+    {"MISCONF", true, FAULT_NOT_NOW},      {"BUSY ", true, FAULT_NOT_NOW},    {"OOM", true, FAULT_NOT_NOW},
+    {"WRONGTYPE", true, FAULT_WRONG_TYPE},
 };
 
 enum fault_kind fault_of(const char *text)

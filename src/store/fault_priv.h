@@ -6,6 +6,7 @@
 enum fault_kind {
     FAULT_NO_SCRIPT = 0, /* the script cache was emptied: load and repeat */
     FAULT_NO_GROUP,      /* the Stream or its group was deleted: make it and repeat */
+    FAULT_WRONG_TYPE,    /* somebody put something else in a container's place, or in a task's */
     FAULT_REPLICA,       /* this server takes no writes any more: connect anew */
     FAULT_NOT_NOW,       /* loading, busy, out of memory, disk full, ...: later */
     FAULT_OTHER,

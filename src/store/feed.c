@@ -85,7 +85,8 @@ static void claim_remove(struct feed *f, struct claim *c)
     claim_free(c);
 }
 
-static void hand_out(struct feed *f, const struct entry *e, const redisReply *record, int64_t now_us)
+/* `now_us` and `mono_us` are the same moment, by Redis' clock and by ours. */
+static void hand_out(struct feed *f, const struct entry *e, const redisReply *record, int64_t now_us, int64_t mono_us)
 {
     struct task *t = NULL;
 
@@ -95,7 +96,7 @@ static void hand_out(struct feed *f, const struct entry *e, const redisReply *re
         return;
     }
     t->state = TASK_DELIVERING;
-    f->opts.on_task(f->opts.ctx, t, &e->lease, now_us, clock_mono_us());
+    f->opts.on_task(f->opts.ctx, t, &e->lease, now_us, mono_us);
 }
 
 static bool is_claim_answer(const redisReply *reply, int count)
@@ -122,13 +123,14 @@ static void on_claimed(void *ctx, const redisReply *reply)
     struct claim *c = ctx;
     struct feed *f = c->feed;
     enum conn_verdict verdict = reply ? conn_judge(f->conn, reply) : CONN_REPEAT;
+    int64_t mono_us = clock_mono_us();
 
     if (verdict == CONN_FINE && is_stale_answer(c))
         verdict = CONN_REPEAT;
     if (verdict == CONN_FINE && is_claim_answer(reply, c->count)) {
         for (int i = 0; i < c->count; i++)
             if (reply->element[i + 1]->type == REDIS_REPLY_STRING)
-                hand_out(f, &c->entries[i], reply->element[i + 1], reply->element[0]->integer);
+                hand_out(f, &c->entries[i], reply->element[i + 1], reply->element[0]->integer, mono_us);
         claim_remove(f, c);
         return;
     }

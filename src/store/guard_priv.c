@@ -3,7 +3,13 @@
 #include <string.h>
 
 /* A reader calls one of these functions for each value, an array before its elements. NULL is "out of memory" for it,
- * and ends the connection. */
+ * and ends the connection. It has one answer at a time: the next is read when the last was freed. */
+
+/* hiredis tells free_answer() nothing but the answer. */
+struct value {
+    redisReply reply; /* first member */
+    struct guard *guard;
+};
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t element_count;
@@ -51,9 +57,47 @@ static bool may_come(const redisReadTask *task, const char *text, size_t n)
     return (task->type == REDIS_REPLY_ARRAY && n == 3) || refuse(g, "a message that is none");
 }
 
+/* The type is not always that of the task: a text or an array may be nil. */
+static redisReply *make(const redisReadTask *task, int type)
+{
+    struct guard *g = guard_of(task);
+    struct value *v = answer_memory_take(&g->memory, sizeof *v);
+
+    if (!v)
+        return NULL;
+    v->guard = g;
+    v->reply.type = type;
+    return &v->reply;
+}
+
+/* Into its place in the array it belongs to. */
+static void *placed(const redisReadTask *task, redisReply *r)
+{
+    if (r && task->parent)
+        ((redisReply *)task->parent->obj)->element[task->idx] = r;
+    return r;
+}
+
+static bool is_text(int type)
+{
+    return type == REDIS_REPLY_STRING || type == REDIS_REPLY_STATUS || type == REDIS_REPLY_ERROR;
+}
+
 static void *create_string(const redisReadTask *task, char *text, size_t n)
 {
-    return may_come(task, text, n) ? guard_of(task)->hiredis->createString(task, text, n) : NULL;
+    redisReply *r = NULL;
+
+    if (!is_text(task->type))
+        (void)refuse(guard_of(task), "a value of RESP3");
+    else if (may_come(task, text, n))
+        r = make(task, task->type);
+    if (r)
+        r->str = answer_memory_take(&guard_of(task)->memory, n + 1);
+    if (!r || !r->str)
+        return NULL;
+    memcpy(r->str, text, n);
+    r->len = n;
+    return placed(task, r);
 }
 
 /* hiredis 0.14 has a limit of its own, later ones have none; replies are freed by recursion. */
@@ -68,39 +112,64 @@ static bool is_too_deep(const redisReadTask *task)
 
 static void *create_array(const redisReadTask *task, element_count n)
 {
-    if ((size_t)n > GUARD_ELEMENTS_MAX || is_too_deep(task))
+    redisReply *r = NULL;
+
+    if (task->type != REDIS_REPLY_ARRAY)
+        (void)refuse(guard_of(task), "a value of RESP3");
+    else if ((size_t)n > GUARD_ELEMENTS_MAX || is_too_deep(task))
         (void)refuse(guard_of(task), "an answer that is too large");
     else if (may_come(task, NULL, (size_t)n))
-        return guard_of(task)->hiredis->createArray(task, n);
-    return NULL;
+        r = make(task, REDIS_REPLY_ARRAY);
+    if (r)
+        r->element = answer_memory_take(&guard_of(task)->memory, (size_t)n * sizeof(redisReply *));
+    if (!r || !r->element)
+        return NULL;
+    r->elements = (size_t)n;
+    return placed(task, r);
 }
 
 static void *create_integer(const redisReadTask *task, long long value)
 {
-    return may_come(task, NULL, 0) ? guard_of(task)->hiredis->createInteger(task, value) : NULL;
+    redisReply *r = may_come(task, NULL, 0) ? make(task, REDIS_REPLY_INTEGER) : NULL;
+
+    if (r)
+        r->integer = value;
+    return placed(task, r);
 }
 
 static void *create_nil(const redisReadTask *task)
 {
-    return may_come(task, NULL, 0) ? guard_of(task)->hiredis->createNil(task) : NULL;
+    return may_come(task, NULL, 0) ? placed(task, make(task, REDIS_REPLY_NIL)) : NULL;
 }
 
 #if HIREDIS_MAJOR >= 1
 static void *create_double(const redisReadTask *task, double value, char *text, size_t n)
 {
-    return may_come(task, NULL, 0) ? guard_of(task)->hiredis->createDouble(task, value, text, n) : NULL;
+    (void)value;
+    (void)text;
+    (void)n;
+    (void)refuse(guard_of(task), "a value of RESP3");
+    return NULL;
 }
 
 static void *create_bool(const redisReadTask *task, int value)
 {
-    return may_come(task, NULL, 0) ? guard_of(task)->hiredis->createBool(task, value) : NULL;
+    (void)value;
+    (void)refuse(guard_of(task), "a value of RESP3");
+    return NULL;
 }
 #endif
+
+static void free_answer(void *answer)
+{
+    if (answer)
+        answer_memory_reset(&((struct value *)answer)->guard->memory);
+}
 
 void guard_install(struct guard *g, redisReader *reader, bool takes_messages, const int *outstanding)
 {
     *g = (struct guard){
-        .functions = *reader->fn, .hiredis = reader->fn, .outstanding = outstanding, .takes_messages = takes_messages};
+        .functions = *reader->fn, .memory = g->memory, .outstanding = outstanding, .takes_messages = takes_messages};
     g->functions.createString = create_string;
     g->functions.createArray = create_array;
     g->functions.createInteger = create_integer;
@@ -109,6 +178,12 @@ void guard_install(struct guard *g, redisReader *reader, bool takes_messages, co
     g->functions.createDouble = create_double;
     g->functions.createBool = create_bool;
 #endif
+    g->functions.freeObject = free_answer;
     reader->fn = &g->functions;
     reader->privdata = g;
+}
+
+void guard_deinit(struct guard *g)
+{
+    answer_memory_deinit(&g->memory);
 }

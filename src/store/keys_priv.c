@@ -17,9 +17,9 @@ static char *join(const char *base, const char *name)
 
 void keys_init(struct keys *k, const char *prefix, int partition)
 {
-    static const char *const NAMES[KEYS_FIXED] = {":lanes",     ":ready",   ":totals",    ":out",
-                                                  ":busy",      ":queues",  ":delivered", ":dead",
-                                                  ":cancelled", ":expired", ":workers",   ":flight"};
+    static const char *const NAMES[KEYS_FIXED] = {
+        ":lanes",     ":ready",   ":totals",  ":out",    ":busy",     ":queues", ":delivered", ":dead",
+        ":cancelled", ":expired", ":workers", ":flight", ":settings", ":rates",  ":expiry",    ":callbacks"};
     char tag[16];
 
     (void)snprintf(tag, sizeof tag, "{%d}", partition);
@@ -31,6 +31,7 @@ void keys_init(struct keys *k, const char *prefix, int partition)
     }
     k->lanes = k->fixed[0];
     k->ready = k->fixed[1];
+    k->settings = k->fixed[12];
     k->meta = join(k->base, ":meta");
     k->probe = join(k->base, ":probe");
     k->wake = join(k->base, ":wake");

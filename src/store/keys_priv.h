@@ -5,7 +5,7 @@
 
 /* Every key name is built here and nowhere else; lua/common.lua says what each holds. */
 
-#define KEYS_FIXED 12 /* containers that every script gets as KEYS, in the order of lua/common.lua */
+#define KEYS_FIXED 16 /* containers that every script gets as KEYS, in the order of lua/common.lua */
 
 struct keys {
     char *base; /* "duepost{0}": prefix and hash tag of the partition; a record's key is base + id */
@@ -14,9 +14,10 @@ struct keys {
     size_t fixed_bytes[KEYS_FIXED];
     char *meta;
     char *probe;
-    char *wake;        /* publish channel */
-    const char *ready; /* the Stream; one of `fixed` */
-    const char *lanes; /* one of `fixed` */
+    char *wake;           /* publish channel */
+    const char *ready;    /* the Stream; one of `fixed` */
+    const char *lanes;    /* one of `fixed` */
+    const char *settings; /* one of `fixed` */
 };
 
 #define KEYS_GROUP "workers" /* the consumer group; as in lua/common.lua */

@@ -2,13 +2,16 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/ident.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "store/callback_priv.h"
 #include "store/conn_priv.h"
 #include "store/patrol_priv.h"
 #include "store/record_priv.h"
 #include "store/reply_priv.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +22,9 @@
 #define REPLY_TIMEOUT_MS 1000
 #define ENTRIES_PER_CALL 100
 #define KEYS_PER_STEP 250
+#define CALLBACKS_PER_CALL 50
+#define WORK_EXPIRE 1 /* bits of what a move says is to be done besides */
+#define WORK_CALLBACKS 2
 
 struct lanes {
     struct lanes_opts opts;
@@ -30,6 +36,7 @@ struct lanes {
     char cursor[48]; /* where recovery goes on: an entry id, or "-" */
     struct patrol patrol;
     struct buf lost; /* the encoded attempt of a task whose workers were lost; recover.lua fills in its time */
+    struct buf spec; /* of the callback being written */
 };
 
 /* True when the reply can be read. */
@@ -51,20 +58,33 @@ static void on_moved(void *ctx, const redisReply *reply)
 {
     struct lanes *l = ctx;
     struct lanes_moved m = {0};
-    bool ok = is_fine(l, reply) && reply_is_array(reply, 4) && reply_int(reply->element[0], &m.moved) &&
+    int64_t work = 0;
+    bool ok = is_fine(l, reply) && reply_is_array(reply, 6) && reply_int(reply->element[0], &m.moved) &&
               reply_int(reply->element[1], &m.next_us) && reply_int(reply->element[2], &m.now_us) &&
-              reply_int(reply->element[3], &m.unread);
+              reply_int(reply->element[3], &m.unread) && reply_int(reply->element[4], &work) &&
+              reply_int(reply->element[5], &m.later_us);
 
+    m.has_expired = (work & WORK_EXPIRE) != 0;
+    m.has_callbacks = (work & WORK_CALLBACKS) != 0;
     l->opts.on_moved(l->opts.ctx, ok, &m);
 }
 
-void lanes_move(struct lanes *l, int64_t room, int64_t max)
+void lanes_move(struct lanes *l, int64_t room, int64_t behind_room, int64_t max)
 {
     call_begin_script(&l->call, conn_sha(l->calls, SCRIPT_MOVE), &l->keys);
     call_begin_args(&l->call, &l->keys);
     call_add_int(&l->call, room);
     call_add_int(&l->call, max);
+    call_add_int(&l->call, behind_room);
     send(l, on_moved);
+}
+
+/* The time of a lane in the index; -1 for one that waits for a slot or is paused. */
+static int64_t score_ms(const char *text)
+{
+    double score = strtod(text, NULL);
+
+    return isfinite(score) ? (int64_t)score : -1;
 }
 
 static void on_peeked(void *ctx, const redisReply *reply)
@@ -74,7 +94,7 @@ static void on_peeked(void *ctx, const redisReply *reply)
     bool ok = is_fine(l, reply) && reply->type == REDIS_REPLY_ARRAY;
 
     if (ok && reply->elements == 2 && reply_is_string(reply->element[1]))
-        due = (int64_t)strtod(reply->element[1]->str, NULL);
+        due = score_ms(reply->element[1]->str);
     l->opts.on_peeked(l->opts.ctx, ok, due);
 }
 
@@ -104,7 +124,7 @@ static void on_recovered(void *ctx, const redisReply *reply)
     l->opts.on_recovered(l->opts.ctx, ok, count, strcmp(l->cursor, "-") != 0);
 }
 
-void lanes_recover(struct lanes *l, bool heartbeat_only)
+void lanes_recover(struct lanes *l, bool heartbeat_only, int64_t believed_now_ms)
 {
     const struct redis_opts *r = l->opts.redis;
 
@@ -117,6 +137,7 @@ void lanes_recover(struct lanes *l, bool heartbeat_only)
     call_add_int(&l->call, TASK_TAKEOVERS_MAX);
     call_add(&l->call, l->lost.data, l->lost.len);
     call_add_str(&l->call, heartbeat_only ? "1" : "0");
+    call_add_int(&l->call, believed_now_ms);
     send(l, on_recovered);
 }
 
@@ -143,6 +164,102 @@ void lanes_sweep(struct lanes *l)
     call_add_int(&l->call, r->max_finished);
     call_add_int(&l->call, ENTRIES_PER_CALL);
     send(l, on_swept);
+}
+
+static void on_expired(void *ctx, const redisReply *reply)
+{
+    struct lanes *l = ctx;
+    int64_t count = 0, next_us = -1;
+    bool ok = is_fine(l, reply) && reply_is_array(reply, 2) && reply_int(reply->element[0], &count) &&
+              reply_int(reply->element[1], &next_us);
+
+    l->opts.on_expired(l->opts.ctx, ok, count, next_us);
+}
+
+void lanes_expire(struct lanes *l)
+{
+    call_begin_script(&l->call, conn_sha(l->calls, SCRIPT_EXPIRE), &l->keys);
+    call_begin_args(&l->call, &l->keys);
+    call_add_int(&l->call, ENTRIES_PER_CALL);
+    send(l, on_expired);
+}
+
+static void on_announced(void *ctx, const redisReply *reply)
+{
+    struct lanes *l = ctx;
+    int64_t count = 0, left = 0;
+    bool ok = is_fine(l, reply) && reply_is_array(reply, 2) && reply_int(reply->element[0], &count) &&
+              reply_int(reply->element[1], &left);
+
+    l->opts.on_announced(l->opts.ctx, ok, count, left > 0);
+}
+
+static bool is_marked(const redisReply *r)
+{
+    return reply_is_array(r, 3) && reply_is_string(r->element[0]) && reply_is_string(r->element[1]) &&
+           reply_is_string(r->element[2]);
+}
+
+/* The news of one task that has ended, as announce.lua takes it. Of a record that cannot be read there is none. */
+static void add_news(struct lanes *l, const redisReply *marked, const char *new_id)
+{
+    const redisReply *record = marked->element[2];
+    struct task *ended = NULL, *news = NULL;
+
+    if (record_read_beginning(marked->element[0]->str, record->str, record->len, &ended) == ERR_OK)
+        news = callback_create(ended);
+    else
+        LOG_ERROR("record.unreadable", "task=%s", marked->element[0]->str);
+    buf_clear(&l->spec);
+    if (news)
+        record_write_spec(&l->spec, news);
+    call_add(&l->call, marked->element[0]->str, marked->element[0]->len);
+    call_add(&l->call, marked->element[1]->str, marked->element[1]->len);
+    call_add(&l->call, new_id, IDENT_TASK_CHARS);
+    call_add(&l->call, news ? news->queue : "", news ? strlen(news->queue) : 0);
+    call_add(&l->call, l->spec.data, l->spec.len);
+    task_destroy(&ended);
+    task_destroy(&news);
+}
+
+static void announce(struct lanes *l, const redisReply *reply)
+{
+    char ids[CALLBACKS_PER_CALL][IDENT_TASK_CHARS + 1];
+    size_t count = reply->elements - 1;
+
+    call_begin_script(&l->call, conn_sha(l->calls, SCRIPT_ANNOUNCE), &l->keys);
+    for (size_t i = 0; i < count; i++) {
+        ident_random(ids[i], IDENT_TASK_CHARS);
+        call_add_record_key(&l->call, &l->keys, ids[i]);
+    }
+    call_begin_args(&l->call, &l->keys);
+    for (size_t i = 0; i < count; i++)
+        add_news(l, reply->element[i + 1], ids[i]);
+    send(l, on_announced);
+}
+
+static void on_looked(void *ctx, const redisReply *reply)
+{
+    struct lanes *l = ctx;
+    int64_t left = 0;
+    bool ok = is_fine(l, reply) && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+              reply->elements <= CALLBACKS_PER_CALL + 1 && reply_int(reply->element[0], &left);
+
+    for (size_t i = 1; ok && i < reply->elements; i++)
+        ok = is_marked(reply->element[i]);
+    if (ok && reply->elements > 1)
+        announce(l, reply);
+    else
+        l->opts.on_announced(l->opts.ctx, ok, 0, left > 0);
+}
+
+void lanes_announce(struct lanes *l)
+{
+    call_begin_script(&l->call, conn_sha(l->calls, SCRIPT_CALLBACKS), &l->keys);
+    call_begin_args(&l->call, &l->keys);
+    call_add_int(&l->call, CALLBACKS_PER_CALL);
+    call_add_int(&l->call, RECORD_BEGINNING_BYTES);
+    send(l, on_looked);
 }
 
 static void report_patrol(const struct patrol *p, int64_t repaired, bool begins_walk)
@@ -201,18 +318,6 @@ static void on_message(void *ctx, const char *text)
     l->opts.on_wake(l->opts.ctx, (int64_t)strtoll(text, NULL, 10));
 }
 
-/* What ends the history of a task whose workers were lost; its time stays 0 for recover.lua to fill in. */
-static void encode_lost(struct buf *out)
-{
-    char error[] = "worker_lost";
-    struct task *none = task_create();
-    const struct task_attempt lost = {.error = error};
-
-    buf_init(out, 256);
-    record_write_attempts(out, none, &lost);
-    task_destroy(&none);
-}
-
 enum err lanes_create(const struct lanes_opts *opts, struct lanes **out)
 {
     struct lanes *l = xcalloc(1, sizeof *l);
@@ -221,7 +326,9 @@ enum err lanes_create(const struct lanes_opts *opts, struct lanes **out)
     l->opts = *opts;
     keys_init(&l->keys, opts->redis->prefix, 0);
     call_init(&l->call);
-    encode_lost(&l->lost);
+    buf_init(&l->spec, SIZE_MAX);
+    buf_init(&l->lost, 256);
+    record_write_lost(&l->lost);
     patrol_init(&l->patrol);
     strncpy(l->cursor, "-", sizeof l->cursor - 1);
     conn.name = "mover";
@@ -247,6 +354,7 @@ void lanes_destroy(struct lanes **lanes)
     conn_destroy(&l->wakes);
     call_deinit(&l->call);
     buf_deinit(&l->lost);
+    buf_deinit(&l->spec);
     keys_deinit(&l->keys);
     free(l);
 }

@@ -23,30 +23,39 @@ enum script {
     SCRIPT_PROBE,
     SCRIPT_ORPHANS,
     SCRIPT_MEND,
+    SCRIPT_LIST,
+    SCRIPT_GLANCE,
+    SCRIPT_PATCH,
+    SCRIPT_RUN,
+    SCRIPT_REDRIVE,
+    SCRIPT_EXPIRE,
+    SCRIPT_CALLBACKS,
+    SCRIPT_ANNOUNCE,
+    SCRIPT_QUEUE,
+    SCRIPT_PURGE,
+    SCRIPT_REDRIVE_QUEUE,
     SCRIPT_COUNT
 };
 
 #define SCRIPT_SHA_CHARS 40
 
-/* The script's text with lua/common.lua in front. */
+/* The script's text with what it needs of lua/common.lua in front. */
 const char *script_text(enum script s, size_t *bytes);
 
-/* The arguments of one Redis command, in memory that is reused from call to call. Small values are copied in with
- * call_add_text or call_add_int; large ones are referenced with call_add and must live until the command is sent. */
+/* One Redis command as it goes over the wire, in memory that is reused from call to call. Everything is copied in. */
 struct call {
-    const char **argv;
-    size_t *lens;
-    int count;
-    int capacity;
-    struct buf text;  /* the copies; argv is NULL for them until call_seal() */
-    int key_count_at; /* where in argv the number of keys stands */
-    char key_count[24];
+    struct buf text;                /* room for the head, which is known last; then the arguments */
+    int count;                      /* of the arguments in `text` */
+    int key_count;                  /* of a script */
+    char sha[SCRIPT_SHA_CHARS + 1]; /* "": a plain command */
+    const char *bytes;              /* the command, once it is sealed */
+    size_t byte_count;
 };
 
 void call_init(struct call *c);
 void call_deinit(struct call *c);
 
-/* Begin EVALSHA sha: the fixed keys of the partition first. Extra keys follow by call_add_key*, then
+/* Begin EVALSHA sha: the fixed keys of the partition first. Extra keys follow by call_add_*_key, then
  * call_begin_args() (which adds the base as ARGV[1]) and the arguments. */
 void call_begin_script(struct call *c, const char *sha, const struct keys *k);
 void call_add_record_key(struct call *c, const struct keys *k, const char *id);
@@ -56,10 +65,9 @@ void call_begin_args(struct call *c, const struct keys *k);
 void call_begin(struct call *c); /* a plain command */
 void call_add(struct call *c, const char *data, size_t bytes);
 void call_add_str(struct call *c, const char *s);
-void call_add_text(struct call *c, const char *data, size_t bytes);
 void call_add_int(struct call *c, int64_t value);
 
-/* Make argv and lens final; to be called once before they are used. */
+/* Write the head: gives `bytes`, until the next call_begin. To be called once. */
 void call_seal(struct call *c);
 
 #endif

@@ -1,5 +1,6 @@
 #include "store/stats_priv.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "store/reply_priv.h"
@@ -8,51 +9,82 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUEUE_FIELDS 8 /* of one queue in the answer of stats.lua */
+/* The answer of stats.lua, and what scripts tell of one queue. Nothing in it is believed before its form was looked at:
+ * an answer of another form is ERR_INVALID as a whole. Only what a person may have broken by hand is passed over: a
+ * total that is no number, or that this version does not know, and settings that cannot be read; the rest is worth
+ * showing all the same. */
+
+#define QUEUE_FIELDS 9 /* of one queue in the answer of stats.lua */
+
+static const struct {
+    const char *name;
+    size_t offset;
+} TOTALS[STORE_TOTALS] = {
+    {"created", offsetof(struct store_stats, created)},
+    {"duplicates", offsetof(struct store_stats, duplicates)},
+    {"attempts", offsetof(struct store_stats, attempts)},
+    {"delivered", offsetof(struct store_stats, delivered)},
+    {"failed_attempts", offsetof(struct store_stats, failed_attempts)},
+    {"retried", offsetof(struct store_stats, retried)},
+    {"dead", offsetof(struct store_stats, dead)},
+    {"cancelled", offsetof(struct store_stats, cancelled)},
+    {"expired", offsetof(struct store_stats, expired)},
+    {"redriven", offsetof(struct store_stats, redriven)},
+    {"recovered", offsetof(struct store_stats, recovered)},
+    {"orphans", offsetof(struct store_stats, orphans)},
+    {"trimmed", offsetof(struct store_stats, trimmed)},
+    {"purged", offsetof(struct store_stats, purged)},
+    {"callbacks", offsetof(struct store_stats, callbacks)},
+};
+
+const char *store_total_name(size_t i)
+{
+    return TOTALS[i].name;
+}
+
+int64_t store_total(const struct store_stats *s, size_t i)
+{
+    int64_t n;
+
+    memcpy(&n, (const char *)s + TOTALS[i].offset, sizeof n);
+    return n;
+}
 
 static void read_totals(const redisReply *r, struct store_stats *s)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } FIELDS[] = {
-        {"created", offsetof(struct store_stats, created)},
-        {"duplicates", offsetof(struct store_stats, duplicates)},
-        {"attempts", offsetof(struct store_stats, attempts)},
-        {"delivered", offsetof(struct store_stats, delivered)},
-        {"failed_attempts", offsetof(struct store_stats, failed_attempts)},
-        {"retried", offsetof(struct store_stats, retried)},
-        {"dead", offsetof(struct store_stats, dead)},
-        {"cancelled", offsetof(struct store_stats, cancelled)},
-        {"expired", offsetof(struct store_stats, expired)},
-        {"recovered", offsetof(struct store_stats, recovered)},
-        {"orphans", offsetof(struct store_stats, orphans)},
-        {"trimmed", offsetof(struct store_stats, trimmed)},
-    };
-
     for (size_t i = 0; i + 1 < r->elements; i += 2) {
         const redisReply *name = r->element[i], *value = r->element[i + 1];
         int64_t n;
         if (!reply_is_string(name) || !reply_is_string(value) || !parse_int64(value->str, value->len, &n))
             continue;
-        for (size_t f = 0; f < sizeof FIELDS / sizeof *FIELDS; f++)
-            if (strcmp(name->str, FIELDS[f].name) == 0)
-                memcpy((char *)s + FIELDS[f].offset, &n, sizeof n);
+        for (size_t t = 0; t < STORE_TOTALS; t++)
+            if (strcmp(name->str, TOTALS[t].name) == 0)
+                memcpy((char *)s + TOTALS[t].offset, &n, sizeof n);
     }
 }
 
-static bool read_queue(const redisReply *r, struct store_queue_stats *q)
+/* Empty: it has none. What somebody broke by hand is shown as none, too. */
+static void read_settings(const redisReply *text, struct store_queue_stats *q)
 {
-    int64_t *const fields[QUEUE_FIELDS - 1] = {&q->scheduled, &q->overdue,    &q->oldest_overdue_ms,
-                                               &q->ready,     &q->delivering, &q->oldest_delivering_ms,
-                                               &q->dead};
+    if (text->len == 0 || queue_settings_decode(text->str, text->len, &q->settings))
+        return;
+    LOG_ERROR("settings.unreadable", "queue=%s", q->name);
+    queue_settings_deinit(&q->settings);
+}
 
-    if (!reply_is_array(r, QUEUE_FIELDS) || !reply_is_string(r->element[0]))
+bool stats_read_queue(redisReply *const *fields, size_t count, struct store_queue_stats *q)
+{
+    int64_t *const numbers[QUEUE_FIELDS - 2] = {&q->scheduled, &q->overdue,    &q->oldest_overdue_ms,
+                                                &q->ready,     &q->delivering, &q->oldest_delivering_ms,
+                                                &q->dead};
+
+    if (count != QUEUE_FIELDS || !reply_is_string(fields[0]) || !reply_is_string(fields[QUEUE_FIELDS - 1]))
         return false;
-    for (size_t i = 0; i < QUEUE_FIELDS - 1; i++)
-        if (!reply_int(r->element[i + 1], fields[i]))
+    for (size_t i = 0; i < QUEUE_FIELDS - 2; i++)
+        if (!reply_int(fields[i + 1], numbers[i]))
             return false;
-    q->name = xstrdup(r->element[0]->str);
+    q->name = xstrdup(fields[0]->str);
+    read_settings(fields[QUEUE_FIELDS - 1], q);
     return true;
 }
 
@@ -70,9 +102,11 @@ static bool read_queues(const redisReply *r, struct store_stats *s)
         return false;
     s->queues = xcalloc(r->elements, sizeof *s->queues);
     for (size_t i = 0; i < r->elements; i++) {
-        if (!read_queue(r->element[i], &s->queues[i]))
-            return false;
+        const redisReply *q = r->element[i];
+
         s->queue_count++;
+        if (q->type != REDIS_REPLY_ARRAY || !stats_read_queue(q->element, q->elements, &s->queues[i]))
+            return false;
     }
     return true;
 }
@@ -95,12 +129,38 @@ enum err stats_read(const redisReply *reply, struct store_stats **out)
     return ERR_OK;
 }
 
+void stats_read_memory(const redisReply *reply, int64_t *used_bytes)
+{
+    const char *at = reply_is_string(reply) ? strstr(reply->str, "used_memory:") : NULL;
+    int64_t bytes;
+
+    if (!at)
+        return;
+    at += strlen("used_memory:");
+    if (parse_int64(at, strspn(at, "0123456789"), &bytes))
+        *used_bytes = bytes;
+}
+
+static void queue_deinit(struct store_queue_stats *q)
+{
+    free(q->name);
+    queue_settings_deinit(&q->settings);
+}
+
+void store_queue_stats_destroy(struct store_queue_stats **q)
+{
+    if (*q)
+        queue_deinit(*q);
+    free(*q);
+    *q = NULL;
+}
+
 void store_stats_destroy(struct store_stats **s)
 {
     if (!*s)
         return;
     for (size_t i = 0; i < (*s)->queue_count; i++)
-        free((*s)->queues[i].name);
+        queue_deinit(&(*s)->queues[i]);
     free((*s)->queues);
     free(*s);
     *s = NULL;

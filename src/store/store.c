@@ -4,12 +4,13 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
-#include "base/parse.h"
 #include "base/thread.h"
 #include "store/batch_priv.h"
 #include "store/conn_priv.h"
 #include "store/durable_priv.h"
-#include "store/op_list_priv.h"
+#include "store/waiting_priv.h"
+#include "store/settings_priv.h"
+#include "store/stats_priv.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -55,12 +56,12 @@ struct store {
     struct conn *conn;
     struct call call;
     struct buf scratch;
-    struct op_list waiting[STORE_KIND_COUNT];
-    int64_t hold_until_mono_ms[STORE_KIND_COUNT];
+    struct waiting waiting;
     struct batch *under_way;
     struct store *sibling; /* for durable creates; NULL in itself */
     bool is_sibling;
     struct durable durable; /* used by the sibling */
+    struct settings settings;
     int64_t next_look_mono_ms;
     int64_t used_memory_bytes;
     atomic_bool is_up;
@@ -106,7 +107,7 @@ static void repeat_all(struct batch *b, bool alone)
         if (!op)
             continue;
         op->is_alone = op->is_alone || alone;
-        op_list_prepend(&b->store->waiting[b->kind], op);
+        waiting_put_back(&b->store->waiting, op);
     }
 }
 
@@ -120,9 +121,20 @@ static void hold_all(struct batch *b)
         if (op->deadline_mono_ms != 0)
             answer(op, ERR_UNAVAILABLE);
         else
-            op_list_prepend(&b->store->waiting[b->kind], op);
+            waiting_put_back(&b->store->waiting, op);
     }
-    b->store->hold_until_mono_ms[b->kind] = clock_mono_ms() + HOLD_MS;
+    waiting_hold(&b->store->waiting, b->kind, clock_mono_ms());
+}
+
+/* The only operation of a call failed, and the next one may not. */
+static void put_aside(struct batch *b)
+{
+    struct store_op *op = b->ops[0];
+
+    if (op && op->deadline_mono_ms != 0)
+        answer(op, ERR_UNAVAILABLE);
+    else if (op)
+        waiting_put_aside(&b->store->waiting, op, clock_mono_ms());
 }
 
 static void finish_stats(struct batch *b, const struct store *s)
@@ -149,7 +161,14 @@ static void finish_all(struct batch *b, const redisReply *reply)
     struct store *s = b->store;
     int64_t due;
 
-    if (batch_read(b->kind, b->ops, b->count, reply, &due) != ERR_OK) {
+    enum err err = batch_read(b->kind, b->ops, b->count, reply, &due);
+
+    if (err == ERR_STATE_CONFLICT) {
+        settings_forget(&s->settings);
+        repeat_all(b, false);
+        return;
+    }
+    if (err != ERR_OK) {
         LOG_ERROR("store.odd_reply", "kind=%d", (int)b->kind);
         conn_drop(s->conn, "an odd reply");
         hold_all(b);
@@ -183,7 +202,7 @@ static void on_batch(void *ctx, const redisReply *reply)
         if (b->count > 1)
             repeat_all(b, true);
         else
-            hold_all(b);
+            put_aside(b);
         break;
     }
     batch_close(b);
@@ -194,8 +213,7 @@ static void on_batch(void *ctx, const redisReply *reply)
 /* How many of the waiting operations make up the next call. */
 static size_t next_count(const struct op_list *l, enum store_kind kind)
 {
-    bool is_single = kind == STORE_RENEW || kind == STORE_STATS || kind == STORE_PROBE;
-    size_t max = is_single ? 1 : STORE_CALL_MAX;
+    size_t max = batch_max(kind);
     size_t count = 0, bytes = 0;
 
     for (struct store_op *op = l->first; op && count < max; op = op->node.next ? op_list_op(op->node.next) : NULL) {
@@ -211,14 +229,15 @@ static size_t next_count(const struct op_list *l, enum store_kind kind)
 
 static bool send_batch(struct store *s, enum store_kind kind)
 {
-    size_t count = next_count(&s->waiting[kind], kind);
+    size_t count = next_count(&s->waiting.kinds[kind], kind);
     struct batch *b = batch_open(s, kind, count);
     enum script script;
     bool has_script = batch_script(kind, &script);
-    const struct batch_env env = {.keys = &s->keys, .max_pending = s->opts.redis.max_pending, .scratch = &s->scratch};
+    const struct batch_env env = {
+        .keys = &s->keys, .max_pending = s->opts.redis.max_pending, .scratch = &s->scratch, .settings = &s->settings};
 
     for (size_t i = 0; i < count; i++)
-        b->ops[i] = op_list_take(&s->waiting[kind]);
+        b->ops[i] = op_list_take(&s->waiting.kinds[kind]);
     batch_build(&s->call, &env, has_script ? conn_sha(s->conn, script) : NULL, kind, b->ops, count);
     b->sent_mono_us = clock_mono_us();
     if (!conn_send(s->conn, &s->call, REPLY_TIMEOUT_MS, on_batch, b)) {
@@ -227,6 +246,7 @@ static bool send_batch(struct store *s, enum store_kind kind)
         return false;
     }
     for (size_t i = 0; i < count; i++) {
+        b->ops[i]->was_repeated = b->ops[i]->was_sent;
         b->ops[i]->was_sent = true;
         durable_note(&s->durable, b->ops[i]);
     }
@@ -236,14 +256,9 @@ static bool send_batch(struct store *s, enum store_kind kind)
 static void on_memory(void *ctx, const redisReply *reply)
 {
     struct store *s = ctx;
-    const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "used_memory:") : NULL;
-    int64_t bytes;
 
-    if (at) {
-        at += strlen("used_memory:");
-        if (parse_int64(at, strspn(at, "0123456789"), &bytes))
-            s->used_memory_bytes = bytes;
-    }
+    if (reply)
+        stats_read_memory(reply, &s->used_memory_bytes);
 }
 
 /* Asked in front of the statistics, so that its answer is there when theirs comes. */
@@ -256,16 +271,31 @@ static bool send_memory(struct store *s)
     return conn_send(s->conn, &s->call, REPLY_TIMEOUT_MS, on_memory, s);
 }
 
+/* Whether the settings are known that the next calls of this kind rest on. */
+static bool has_settings(struct store *s, enum store_kind kind)
+{
+    size_t left = CALLS_PER_GROUP * batch_max(kind);
+    struct store_op *op = s->waiting.kinds[kind].first;
+
+    if (!batch_rests_on_settings(kind))
+        return true;
+    for (; op && left > 0; left--) {
+        settings_want(&s->settings, op->task->queue);
+        op = op->node.next ? op_list_op(op->node.next) : NULL;
+    }
+    return settings_are_known(&s->settings);
+}
+
 static void send_waiting(struct store *s)
 {
     int64_t now = clock_mono_ms();
 
     for (int kind = 0; kind < STORE_KIND_COUNT; kind++) {
-        if (!s->waiting[kind].first || now < s->hold_until_mono_ms[kind])
+        if (!waiting_is_due(&s->waiting, (enum store_kind)kind, now) || !has_settings(s, (enum store_kind)kind))
             continue;
         if (kind == STORE_STATS && !send_memory(s))
             return;
-        for (int i = 0; i < CALLS_PER_GROUP && s->waiting[kind].first; i++)
+        for (int i = 0; i < CALLS_PER_GROUP && s->waiting.kinds[kind].first; i++)
             if (!send_batch(s, (enum store_kind)kind))
                 return;
     }
@@ -282,30 +312,17 @@ static void send_group(struct store *s)
 
 /* -------------------------------------------------------------- deadlines */
 
-static bool is_late(const struct store_op *op, int64_t now)
+static void answer_all(struct op_list l)
 {
-    return op->deadline_mono_ms != 0 && now >= op->deadline_mono_ms;
-}
-
-static void expire_waiting(struct op_list *l, int64_t now)
-{
-    struct op_list kept = {NULL, NULL};
-
-    while (l->first) {
-        struct store_op *op = op_list_take(l);
-        if (is_late(op, now))
-            answer(op, ERR_UNAVAILABLE);
-        else
-            op_list_append(&kept, op);
-    }
-    *l = kept;
+    while (l.first)
+        answer(op_list_take(&l), ERR_UNAVAILABLE);
 }
 
 static void expire_under_way(struct store *s, int64_t now)
 {
     for (struct batch *b = s->under_way; b; b = b->next) {
         for (size_t i = 0; i < b->count; i++) {
-            if (b->ops[i] && is_late(b->ops[i], now)) {
+            if (b->ops[i] && waiting_is_late(b->ops[i], now)) {
                 answer(b->ops[i], ERR_UNAVAILABLE);
                 b->ops[i] = NULL;
             }
@@ -320,19 +337,13 @@ static void look_at_deadlines(struct store *s)
     if (now < s->next_look_mono_ms)
         return;
     s->next_look_mono_ms = now + DEADLINE_LOOK_MS;
-    for (int kind = 0; kind < STORE_KIND_COUNT; kind++)
-        expire_waiting(&s->waiting[kind], now);
+    answer_all(waiting_expire(&s->waiting, now));
     expire_under_way(s, now);
 }
 
 static bool has_work(const struct store *s)
 {
-    if (s->under_way)
-        return true;
-    for (int kind = 0; kind < STORE_KIND_COUNT; kind++)
-        if (s->waiting[kind].first)
-            return true;
-    return false;
+    return s->under_way || !waiting_is_empty(&s->waiting);
 }
 
 /* ----------------------------------------------------------------- thread */
@@ -342,7 +353,7 @@ static void read_inbox(struct store *s)
     for (struct queue_node *n = queue_take_all(s->inbox), *next; n; n = next) {
         struct store_op *op = op_list_op(n);
         next = n->next;
-        op_list_append(&s->waiting[op->kind], op);
+        waiting_add(&s->waiting, op);
     }
 }
 
@@ -358,6 +369,7 @@ static void on_up(void *ctx)
     struct store *s = ctx;
 
     atomic_store(&s->is_up, true);
+    settings_forget(&s->settings);
     if (s->is_sibling)
         durable_up(&s->durable);
 }
@@ -403,6 +415,7 @@ static struct store *open_one(const struct store_opts *opts, const char *name, b
     conn.loop = s->loop;
     s->conn = conn_create(&conn);
     durable_init(&s->durable, s->conn);
+    settings_init(&s->settings, s->conn, &s->keys);
     return s;
 }
 
@@ -427,9 +440,7 @@ enum err store_create(const struct store_opts *opts, struct store **out)
 static void answer_everything(struct store *s)
 {
     read_inbox(s);
-    for (int kind = 0; kind < STORE_KIND_COUNT; kind++)
-        while (s->waiting[kind].first)
-            answer(op_list_take(&s->waiting[kind]), ERR_UNAVAILABLE);
+    answer_all(waiting_take_all(&s->waiting));
 }
 
 void store_destroy(struct store **store)
@@ -446,6 +457,7 @@ void store_destroy(struct store **store)
     conn_destroy(&s->conn); /* what was under way comes back to the waiting lists */
     answer_everything(s);
     durable_deinit(&s->durable);
+    settings_deinit(&s->settings);
     call_deinit(&s->call);
     buf_deinit(&s->scratch);
     queue_destroy(&s->inbox);

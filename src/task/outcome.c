@@ -4,6 +4,8 @@
 #include "task/backoff.h"
 
 #define STATUS_GONE 410
+#define STATUS_TOO_MANY 429
+#define STATUS_UNAVAILABLE 503
 
 struct outcome outcome_decide(const struct task *t, int status, int64_t retry_after_ms, int64_t now_ms, double random)
 {
@@ -23,6 +25,15 @@ struct outcome outcome_decide(const struct task *t, int status, int64_t retry_af
     if (t->retry.max_age_ms > 0 && now_ms - t->run_at_ms > t->retry.max_age_ms - delay_ms)
         return (struct outcome){.kind = OUTCOME_DEAD};
     return (struct outcome){.kind = OUTCOME_RETRY, .delay_ms = delay_ms};
+}
+
+enum outcome_health outcome_health(int status, int64_t retry_after_ms, enum task_error_kind error_kind)
+{
+    if (error_kind == TASK_ERROR_BLOCKED)
+        return OUTCOME_UNKNOWN;
+    if (status == STATUS_TOO_MANY || (status == STATUS_UNAVAILABLE && retry_after_ms >= 0))
+        return OUTCOME_BUSY;
+    return status == 0 || status >= 500 ? OUTCOME_FAILING : OUTCOME_ALIVE;
 }
 
 static bool is_blank(char c)

@@ -7,21 +7,11 @@
 
 /* The `retry` object. Like the task around it (task_json.c) it is read member by member in the order of the text, and
  * what concerns several members is checked at the end from the set of those given: `schedule` replaces the four that
- * describe an exponential backoff, and `max` must not be below `initial`.
- * That rule is not applied when one of the two is faulty itself, since the default in its place would mislead. */
+ * describe an exponential backoff, and `max` must not be below `initial`. Where only one of these two is given, the
+ * other comes from the queue or the contract when the task is stored, and follows if it would not fit
+ * (queue_settings.h). */
 
 #define SCHEDULE_MAX 100
-
-enum retry_member {
-    RETRY_MAX_ATTEMPTS = 0,
-    RETRY_INITIAL,
-    RETRY_MULTIPLIER,
-    RETRY_MAX,
-    RETRY_JITTER,
-    RETRY_SCHEDULE,
-    RETRY_MAX_AGE,
-    RETRY_MEMBER_COUNT /* number of members, not one of them */
-};
 
 static const char *const names[RETRY_MEMBER_COUNT] = {
     [RETRY_MAX_ATTEMPTS] = "max_attempts",
@@ -32,6 +22,11 @@ static const char *const names[RETRY_MEMBER_COUNT] = {
     [RETRY_SCHEDULE] = "schedule",
     [RETRY_MAX_AGE] = "max_age",
 };
+
+const char *retry_member_name(enum retry_member which)
+{
+    return names[which];
+}
 
 static enum retry_member find(const char *name, size_t n)
 {
@@ -121,12 +116,8 @@ static void check_together(const struct member *m, unsigned given, unsigned faul
             if (given & 1u << not_with_schedule[i])
                 fault_at(m, not_with_schedule[i], "cannot be given together with schedule");
         }
-    } else if (retry->max_ms < retry->initial_ms && (faulty & bounds) == 0) {
-        bool is_max_given = given & 1u << RETRY_MAX;
-
-        fault_at(m, is_max_given ? RETRY_MAX : RETRY_INITIAL,
-                 is_max_given ? "must not be below initial (1 s when not given)"
-                              : "must not be above max (10 min when not given)");
+    } else if ((given & ~faulty & bounds) == bounds && retry->max_ms < retry->initial_ms) {
+        fault_at(m, RETRY_MAX, "must not be below initial");
     }
 }
 
@@ -161,5 +152,6 @@ void retry_read(const struct member *m, struct task_retry *out)
         if (!read_one(which, &inner, out))
             faulty |= 1u << which;
     }
+    out->given = given & ((1u << RETRY_MEMBER_COUNT) - 1);
     check_together(m, given, faulty, out);
 }

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "task/task.h"
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <curl/urlapi.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -231,4 +232,64 @@ out:
     curl_url_cleanup(parts.handle);
     free(text);
     return is_fine;
+}
+
+/* --- places --- */
+
+#define HASH_SEED UINT64_C(14695981039346656037) /* FNV-1a */
+
+static char lower(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return (char)tolower((unsigned char)c);
+    return c;
+}
+
+static uint64_t mix(uint64_t hash, unsigned value)
+{
+    return (hash ^ value) * UINT64_C(1099511628211);
+}
+
+void target_place(const char *url, struct target_place *out)
+{
+    const char *host = strstr(url, "://");
+    const char *end, *port;
+
+    host = host ? host + 3 : url;
+    end = host + strcspn(host, "/?#");
+    port = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : host;
+    port = port ? memchr(port, ':', (size_t)(end - port)) : NULL;
+    out->is_https = strncasecmp(url, "https:", 6) == 0;
+    out->host = host;
+    out->host_bytes = (size_t)((port ? port : end) - host);
+    out->port = out->is_https ? 443 : 80;
+    if (port)
+        out->port = (int)strtol(port + 1, NULL, 10);
+}
+
+uint64_t target_host_hash(const struct target_place *p)
+{
+    uint64_t hash = HASH_SEED;
+
+    for (size_t i = 0; i < p->host_bytes; i++)
+        hash = mix(hash, (unsigned char)lower(p->host[i]));
+    return hash != 0 ? hash : 1;
+}
+
+uint64_t target_place_hash(const struct target_place *p)
+{
+    uint64_t hash = mix(target_host_hash(p), (unsigned)p->port * 2u + p->is_https);
+
+    return hash != 0 ? hash : 1;
+}
+
+char *target_place_name(const struct target_place *p)
+{
+    size_t size = sizeof "https://" + p->host_bytes + sizeof ":65535";
+    char *name = xcalloc(size, 1);
+    int n = snprintf(name, size, "%s://%.*s:%d", p->is_https ? "https" : "http", (int)p->host_bytes, p->host, p->port);
+
+    for (int i = 0; i < n; i++)
+        name[i] = lower(name[i]);
+    return name;
 }

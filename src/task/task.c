@@ -21,8 +21,7 @@ struct task *task_create(void)
 
     t->queue = xstrdup(TASK_QUEUE_DEFAULT);
     t->timeout_ms = TASK_TIMEOUT_DEFAULT_MS;
-    t->retry =
-        (struct task_retry){.max_attempts = 10, .initial_ms = 1000, .multiplier = 2.0, .max_ms = 600000, .jitter = 0.1};
+    t->retry = (struct task_retry)TASK_RETRY_DEFAULT;
     return t;
 }
 
@@ -46,12 +45,26 @@ void task_destroy(struct task **t)
     free(dead->queue);
     free(dead->url);
     free(dead->body);
+    free(dead->on_success);
+    free(dead->on_failure);
+    free(dead->traceparent);
     free(dead);
 }
 
 const char *task_state_name(enum task_state s)
 {
     return (unsigned)s < TASK_STATE_COUNT ? state_names[s] : "unknown";
+}
+
+const char *task_error_kind_name(enum task_error_kind k)
+{
+    static const char *const names[TASK_ERROR_KIND_COUNT] = {
+        [TASK_ERROR_DNS] = "dns",         [TASK_ERROR_CONNECT] = "connect",   [TASK_ERROR_TLS] = "tls",
+        [TASK_ERROR_TIMEOUT] = "timeout", [TASK_ERROR_RESET] = "reset",       [TASK_ERROR_STATUS] = "status",
+        [TASK_ERROR_BLOCKED] = "blocked", [TASK_ERROR_PROTOCOL] = "protocol", [TASK_ERROR_WORKER_LOST] = "worker_lost",
+    };
+
+    return (unsigned)k < TASK_ERROR_KIND_COUNT ? names[k] : NULL;
 }
 
 const char *task_method_name(enum task_method m)

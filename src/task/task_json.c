@@ -7,24 +7,21 @@
 #include "task/retry_priv.h"
 #include "task/scan_priv.h"
 #include "task/signature.h"
+#include "task/syntax_priv.h"
 #include "task/target.h"
-#include <jansson.h>
+#include "task/task_json_priv.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Reading the body of POST /tasks, in two passes.
+/* Reading the body of POST /tasks and of PATCH /tasks/{id}, in two passes.
  *
- * First jansson decides whether the bytes are JSON at all: syntax, UTF-8, surrogates, numbers. Its tree is thrown
- * away, since it would have lost what we promise to keep (the digits of numbers, escapes, blanks in the payload) and
- * what we must see (duplicates, fractions in integers). Then the scanner walks the members in the text and each is
- * read by one row of the table below. Nothing stops at the first fault: a client learns all of them at once.
+ * First jansson (syntax_priv.h) decides whether the bytes are JSON at all: syntax, UTF-8, surrogates, numbers. Its tree
+ * is thrown away, since it would have lost what we promise to keep (the digits of numbers, escapes, blanks in the
+ * payload) and what we must see (duplicates, fractions in integers). Then the scanner walks the members in the text and
+ * each is read by one row of the table below. Nothing stops at the first fault: a client learns all of them at once.
  *
  * A row reads one member only. What concerns several (required, excluding each other) is checked at the end from the
  * set of those given. Faults make the half-read task go away, so readers may leave it in any state. */
-
-#define NESTING_MAX 1000 /* levels in the whole body */
-#define TIMEOUT_MIN_MS 100
-#define TIMEOUT_MAX_MS 1800000 /* 30 min */
 
 enum task_member {
     MEMBER_URL = 0,
@@ -40,6 +37,10 @@ enum task_member {
     MEMBER_TIMEOUT,
     MEMBER_RETRY,
     MEMBER_DURABILITY,
+    MEMBER_EXPIRES_IN,
+    MEMBER_EXPIRES_AT,
+    MEMBER_ON_SUCCESS,
+    MEMBER_ON_FAILURE,
     MEMBER_COUNT /* number of members, not one of them */
 };
 
@@ -48,9 +49,10 @@ struct reader {
     const struct task_json_opts *opts;
     struct task *task;
     unsigned given; /* bit i: the member of row i was given */
+    bool is_patch;  /* of a task that is there: some members cannot change, none is required */
 };
 
-static void read_url(struct reader *r, const struct member *m)
+static void read_target(struct reader *r, const struct member *m, char **url)
 {
     static const struct cidr_list nothing_allowed = {0};
     char detail[TARGET_DETAIL_SIZE];
@@ -61,8 +63,23 @@ static void read_url(struct reader *r, const struct member *m)
         return;
     const struct cidr_list *allow_net = r->opts->allow_net ? r->opts->allow_net : &nothing_allowed;
 
-    if (!target_check(s, n, allow_net, &r->task->url, detail))
+    if (!target_check(s, n, allow_net, url, detail))
         faults_add(r->ctx.faults, m->pointer, "%s", detail);
+}
+
+static void read_url(struct reader *r, const struct member *m)
+{
+    read_target(r, m, &r->task->url);
+}
+
+static void read_on_success(struct reader *r, const struct member *m)
+{
+    read_target(r, m, &r->task->on_success);
+}
+
+static void read_on_failure(struct reader *r, const struct member *m)
+{
+    read_target(r, m, &r->task->on_failure);
 }
 
 static void read_delay(struct reader *r, const struct member *m)
@@ -167,7 +184,8 @@ static void read_body_base64(struct reader *r, const struct member *m)
 
 static void read_timeout(struct reader *r, const struct member *m)
 {
-    (void)member_duration(m, TIMEOUT_MIN_MS, TIMEOUT_MAX_MS, &r->task->timeout_ms);
+    r->task->is_timeout_given = true;
+    (void)member_duration(m, TASK_TIMEOUT_MIN_MS, TASK_TIMEOUT_MAX_MS, &r->task->timeout_ms);
 }
 
 static void read_retry(struct reader *r, const struct member *m)
@@ -182,6 +200,21 @@ static void read_durability(struct reader *r, const struct member *m)
 
     if (member_string(m, &s, &n) && !task_durability_from_name(s, n, &r->task->durability))
         faults_add(r->ctx.faults, m->pointer, "must be memory, fsync or replica");
+}
+
+static void read_expires_in(struct reader *r, const struct member *m)
+{
+    r->task->has_expiry = true;
+    r->task->is_expiry_relative = true;
+    (void)member_duration(m, 1, PARSE_MAX_DELAY_MS, &r->task->expires_ms);
+}
+
+/* A time that has passed is fine: the task expires at once. */
+static void read_expires_at(struct reader *r, const struct member *m)
+{
+    r->task->has_expiry = true;
+    r->task->is_expiry_relative = false;
+    (void)member_time(m, &r->task->expires_ms);
 }
 
 static const struct {
@@ -201,6 +234,10 @@ static const struct {
     [MEMBER_TIMEOUT] = {"timeout", read_timeout},
     [MEMBER_RETRY] = {"retry", read_retry},
     [MEMBER_DURABILITY] = {"durability", read_durability},
+    [MEMBER_EXPIRES_IN] = {"expires_in", read_expires_in},
+    [MEMBER_EXPIRES_AT] = {"expires_at", read_expires_at},
+    [MEMBER_ON_SUCCESS] = {"on_success", read_on_success},
+    [MEMBER_ON_FAILURE] = {"on_failure", read_on_failure},
 };
 
 static bool is_given(const struct reader *r, enum task_member which)
@@ -215,6 +252,12 @@ static size_t find_member(const char *name, size_t n)
     while (i < MEMBER_COUNT && !(strlen(members[i].name) == n && memcmp(members[i].name, name, n) == 0))
         i++;
     return i;
+}
+
+/* What a task keeps from its creation on. */
+static bool is_fixed(enum task_member which)
+{
+    return which == MEMBER_ID || which == MEMBER_QUEUE || which == MEMBER_DURABILITY;
 }
 
 static void read_member(struct reader *r, const struct scan_value *name, const struct scan_value *value)
@@ -240,8 +283,10 @@ static void read_member(struct reader *r, const struct scan_value *name, const s
         return;
     }
     r->given |= 1u << which;
-    if (value->depth + 1 > NESTING_MAX) /* the body's own braces are the first level */
-        faults_add(r->ctx.faults, pointer, "must not make the body nest more than %d levels", NESTING_MAX);
+    if (r->is_patch && is_fixed((enum task_member)which))
+        faults_add(r->ctx.faults, pointer, "cannot be changed");
+    else if (value->depth + 1 > SYNTAX_NESTING_MAX) /* the body's own braces are the first level */
+        faults_add(r->ctx.faults, pointer, "must not make the body nest more than %d levels", SYNTAX_NESTING_MAX);
     else
         members[which].read(r, &m);
 }
@@ -265,95 +310,110 @@ static void check_exclusive(struct reader *r, const enum task_member *set, size_
 static void check_together(struct reader *r)
 {
     static const enum task_member times[] = {MEMBER_DELAY, MEMBER_RUN_AT};
+    static const enum task_member expiries[] = {MEMBER_EXPIRES_IN, MEMBER_EXPIRES_AT};
     static const enum task_member bodies[] = {MEMBER_PAYLOAD, MEMBER_BODY, MEMBER_BODY_BASE64};
 
-    if (!is_given(r, MEMBER_URL))
+    if (!is_given(r, MEMBER_URL) && !r->is_patch)
         faults_add(r->ctx.faults, "/url", "is required");
     check_exclusive(r, times, 2, "only one of delay and run_at can be given");
+    check_exclusive(r, expiries, 2, "only one of expires_in and expires_at can be given");
     check_exclusive(r, bodies, 3, "only one of payload, body and body_base64 can be given");
-}
-
-/* jansson reports most failed allocations as wrong syntax, so they are noted here. Its hooks have no context argument;
- * a request is parsed by one thread, which makes the note the thread's. */
-static _Thread_local bool is_memory_out;
-
-static void *noting_malloc(size_t n)
-{
-    void *p = malloc(n);
-
-    if (!p)
-        is_memory_out = true;
-    return p;
 }
 
 void task_json_global_init(void)
 {
-    json_set_alloc_funcs(noting_malloc, free);
-    json_object_seed(0);
+    syntax_global_init();
 }
 
-/* Whether the bytes are JSON, by jansson's judgement. */
-static enum err validate(const char *json, size_t n, struct faults *faults)
+/* Read the members of `body` into r->task. ERR_INVALID with faults, ERR_NOMEM. */
+static enum err read_members(struct reader *r, const struct scan_value *body)
 {
-    /* Integers are read as doubles so that any number of digits passes; the scanner keeps the digits themselves. */
-    size_t flags = JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL;
-    json_error_t error;
+    struct scan_value name, value;
+    struct scan scan;
 
-    is_memory_out = false;
-    json_t *tree = json_loadb(n > 0 ? json : "", n, flags, &error);
-
-    if (tree) {
-        json_decref(tree);
-        return ERR_OK;
-    }
-    if (is_memory_out || json_error_code(&error) == json_error_out_of_memory)
-        return ERR_NOMEM;
-    if (json_error_code(&error) == json_error_stack_overflow) {
-        faults_add(faults, "", "must not nest more than %d levels", NESTING_MAX);
+    if (body->kind != SCAN_OBJECT) {
+        faults_add(r->ctx.faults, "", "must be a JSON object");
         return ERR_INVALID;
     }
-    faults_add(faults, "", "%s (line %d, column %d)", error.text, error.line, error.column);
-    return ERR_INVALID_JSON;
+    scan_begin(&scan, body);
+    while (r->ctx.err == ERR_OK && scan_next_member(&scan, &name, &value))
+        read_member(r, &name, &value);
+    check_together(r);
+    if (r->ctx.err != ERR_OK)
+        return r->ctx.err;
+    return r->ctx.faults->count > 0 ? ERR_INVALID : ERR_OK;
+}
+
+enum err task_json_read(const struct scan_value *value, const struct task_json_opts *opts, struct faults *faults,
+                        struct task **out)
+{
+    struct buf scratch;
+    struct reader r = {.ctx = {.faults = faults, .scratch = &scratch, .err = ERR_OK}, .opts = opts};
+
+    buf_init(&scratch, value->bytes);
+    r.task = task_create();
+    r.task->durability = opts->durability;
+    enum err err = read_members(&r, value);
+
+    if (err != ERR_OK)
+        task_destroy(&r.task);
+    *out = r.task;
+    buf_deinit(&scratch);
+    return err;
+}
+
+void task_json_digest(struct task *t, const char *json, size_t n)
+{
+    if (!t->id)
+        return;
+    t->has_digest = true;
+    signature_digest(json, n, t->digest);
+}
+
+/* The value that the whole text is. */
+static enum err read_root(const char *json, size_t n, struct faults *faults, struct scan_value *out)
+{
+    enum err err = syntax_check(json, n, faults);
+
+    if (err == ERR_OK && !scan_root(json, n, out))
+        err = ERR_INTERNAL; /* JSON has a value */
+    return err;
 }
 
 enum err task_json_parse(const char *json, size_t n, const struct task_json_opts *opts, struct faults *faults,
                          struct task **out)
 {
-    struct buf scratch;
-    struct reader r = {.ctx = {.faults = faults, .scratch = &scratch, .err = ERR_OK}, .opts = opts};
-    struct scan_value body, name, value;
-    struct scan scan;
+    struct scan_value body;
+    enum err err = read_root(json, n, faults, &body);
 
     *out = NULL;
-    buf_init(&scratch, n);
-    enum err err = validate(json, n, faults);
+    if (err == ERR_OK)
+        err = task_json_read(&body, opts, faults, out);
+    if (err == ERR_OK)
+        task_json_digest(*out, json, n);
+    return err;
+}
 
+enum err task_json_parse_patch(const char *json, size_t n, const struct task_json_opts *opts, struct faults *faults,
+                               struct task_patch *out)
+{
+    struct buf scratch;
+    struct reader r = {.ctx = {.faults = faults, .scratch = &scratch, .err = ERR_OK}, .opts = opts, .is_patch = true};
+    struct scan_value body;
+    enum err err = read_root(json, n, faults, &body);
+
+    task_patch_init(out);
     if (err != ERR_OK)
-        goto out;
-    err = ERR_INVALID;
-    if (!scan_root(json, n, &body) || body.kind != SCAN_OBJECT) {
-        faults_add(faults, "", "must be a JSON object");
-        goto out;
-    }
-    r.task = task_create();
-    r.task->durability = opts->durability;
-    scan_begin(&scan, &body);
-    while (r.ctx.err == ERR_OK && scan_next_member(&scan, &name, &value))
-        read_member(&r, &name, &value);
-    check_together(&r);
-    if (r.ctx.err != ERR_OK || faults->count > 0) {
-        err = r.ctx.err != ERR_OK ? r.ctx.err : ERR_INVALID;
-        goto out;
-    }
-    if (is_given(&r, MEMBER_ID)) {
-        r.task->has_digest = true;
-        signature_digest(json, n, r.task->digest);
-    }
-    *out = r.task;
-    r.task = NULL;
-    err = ERR_OK;
-out:
-    task_destroy(&r.task);
+        return err;
+    buf_init(&scratch, n);
+    r.task = out->values;
+    err = read_members(&r, &body);
     buf_deinit(&scratch);
+    out->has_due = is_given(&r, MEMBER_DELAY) || is_given(&r, MEMBER_RUN_AT);
+    out->has_method = is_given(&r, MEMBER_METHOD);
+    out->has_headers = is_given(&r, MEMBER_HEADERS);
+    out->has_body = is_given(&r, MEMBER_PAYLOAD) || is_given(&r, MEMBER_BODY) || is_given(&r, MEMBER_BODY_BASE64);
+    out->has_timeout = is_given(&r, MEMBER_TIMEOUT);
+    out->has_retry = is_given(&r, MEMBER_RETRY);
     return err;
 }

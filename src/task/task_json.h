@@ -5,6 +5,7 @@
 #include "base/netaddr.h"
 #include "task/fault.h"
 #include "task/task.h"
+#include "task/task_patch.h"
 
 /* The JSON face of a task (DESIGN section 2). */
 
@@ -24,6 +25,27 @@ struct task_json_opts {
  * Errors:    ERR_INVALID_JSON (not JSON; one fault without pointer), ERR_INVALID (faults with pointers). */
 enum err task_json_parse(const char *json, size_t n, const struct task_json_opts *opts, struct faults *faults,
                          struct task **out) NODISCARD;
+
+/* Read the body of PATCH /tasks/{id}: the same members, the same faults. None is required, and what a task keeps for
+ * life cannot be given. Initializes *out, also on error. */
+enum err task_json_parse_patch(const char *json, size_t n, const struct task_json_opts *opts, struct faults *faults,
+                               struct task_patch *out) NODISCARD;
+
+/* The text of one task in a batch, borrowed from the body. */
+#define TASK_JSON_BATCH_MAX 1000
+struct task_json_item {
+    const char *json;
+    size_t bytes;
+    enum err err; /* ERR_TOO_BIG, ERR_INVALID (nests too deep): found already */
+};
+
+/* Find the tasks in the body of POST /tasks/batch: {"tasks": [...]}. `items` has room for TASK_JSON_BATCH_MAX; one that
+ * is larger than item_max_bytes is ERR_TOO_BIG. Errors as task_json_parse(), for the whole: what is wrong with one of
+ * the tasks, if only it is JSON, task_json_parse_item() tells, which does for one what task_json_parse() does. */
+enum err task_json_parse_batch(const char *json, size_t n, size_t item_max_bytes, struct faults *faults,
+                               struct task_json_item *items, size_t *count) NODISCARD;
+enum err task_json_parse_item(const struct task_json_item *item, const struct task_json_opts *opts,
+                              struct faults *faults, struct task **out) NODISCARD;
 
 /* How much of a task an answer shows. */
 enum task_json_form {

@@ -34,6 +34,33 @@ static void put_time_or_null(struct buf *out, const char *name, bool is_set, int
     }
 }
 
+static void put_text_or_null(struct buf *out, const char *name, const char *value)
+{
+    buf_puts(out, name);
+    if (value)
+        buf_put_json(out, value, strlen(value));
+    else
+        buf_puts(out, "null");
+}
+
+/* The members of an attempt up to its duration, without the braces. */
+static void put_attempt(struct buf *out, const struct task_attempt *a)
+{
+    put_time(out, "\"at\":", a->at_ms);
+    buf_puts(out, ",\"status\":");
+    if (a->status > 0)
+        buf_put_int(out, a->status);
+    else
+        buf_puts(out, "null");
+    buf_puts(out, ",\"error\":");
+    if (a->error)
+        buf_put_json_lossy(out, a->error, strlen(a->error)); /* may hold what the receiver answered */
+    else
+        buf_puts(out, "null");
+    put_text_or_null(out, ",\"error_kind\":", task_error_kind_name(a->error_kind));
+    buf_puts(out, ",\"duration_ms\":");
+}
+
 static void put_last_attempt(struct buf *out, const struct task *t)
 {
     buf_puts(out, ",\"last_attempt\":");
@@ -41,22 +68,43 @@ static void put_last_attempt(struct buf *out, const struct task *t)
         buf_puts(out, "null");
         return;
     }
-    const struct task_attempt *last = &t->history[t->history_count - 1];
-
-    put_time(out, "{\"at\":", last->at_ms);
-    buf_puts(out, ",\"status\":");
-    if (last->status > 0)
-        buf_put_int(out, last->status);
-    else
-        buf_puts(out, "null");
-    buf_puts(out, ",\"error\":");
-    if (last->error)
-        buf_put_json_lossy(out, last->error, strlen(last->error)); /* may hold what the receiver answered */
-    else
-        buf_puts(out, "null");
-    buf_puts(out, ",\"duration_ms\":");
-    buf_put_int(out, last->duration_ms);
+    buf_putc(out, '{');
+    put_attempt(out, &t->history[t->history_count - 1]);
+    buf_put_int(out, t->history[t->history_count - 1].duration_us / 1000);
     buf_putc(out, '}');
+}
+
+static void put_ms(struct buf *out, int64_t us)
+{
+    buf_printf(out, "%lld.%03d", (long long)(us / 1000), (int)(us % 1000));
+}
+
+static void put_ms_or_null(struct buf *out, const char *name, int64_t us)
+{
+    buf_puts(out, name);
+    if (us >= 0)
+        put_ms(out, us);
+    else
+        buf_puts(out, "null");
+}
+
+static void put_history(struct buf *out, const struct task *t)
+{
+    buf_puts(out, ",\"history\":[");
+    for (size_t i = 0; i < t->history_count; i++) {
+        const struct task_attempt *a = &t->history[i];
+
+        buf_puts(out, i > 0 ? ",{" : "{");
+        put_attempt(out, a);
+        put_ms(out, a->duration_us);
+        put_ms_or_null(out, ",\"lateness_ms\":", a->lateness_us);
+        put_ms_or_null(out, ",\"dns_ms\":", a->phases.dns_us);
+        put_ms_or_null(out, ",\"connect_ms\":", a->phases.connect_us);
+        put_ms_or_null(out, ",\"tls_ms\":", a->phases.tls_us);
+        put_ms_or_null(out, ",\"first_byte_ms\":", a->phases.first_byte_us);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
 }
 
 static void put_headers(struct buf *out, const struct task *t)
@@ -118,6 +166,7 @@ static void put_summary(struct buf *out, const struct task *t)
     buf_puts(out, ",\"max_attempts\":");
     buf_put_int(out, t->retry.max_attempts);
     put_time_or_null(out, ",\"next_attempt_at\":", is_waiting, next_ms);
+    put_time_or_null(out, ",\"expires_at\":", t->has_expiry, t->expires_ms);
     put_time_or_null(out, ",\"finished_at\":", task_state_is_finished(t->state), t->when_ms);
     buf_puts(out, ",\"cancel_requested\":");
     buf_puts(out, t->cancel_requested ? "true" : "false");
@@ -128,6 +177,10 @@ void task_json_write(struct buf *out, const struct task *t, enum task_json_form 
 {
     put_summary(out, t);
     if (form == TASK_JSON_FULL) {
+        put_history(out, t);
+        put_text_or_null(out, ",\"on_success\":", t->on_success);
+        put_text_or_null(out, ",\"on_failure\":", t->on_failure);
+        put_text_or_null(out, ",\"traceparent\":", t->traceparent);
         put_headers(out, t);
         put_body(out, t);
     }

@@ -98,7 +98,7 @@ static const json_t *find(const struct ask *a, const char *path)
     while (at && *path) {
         size_t n = strcspn(path, ".");
         (void)snprintf(name, sizeof(name), "%.*s", (int)n, path);
-        at = json_object_get(at, name);
+        at = json_is_array(at) ? json_array_get(at, strtoul(name, NULL, 10)) : json_object_get(at, name);
         path += n + (path[n] == '.' ? 1 : 0);
     }
     return at;

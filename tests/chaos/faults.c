@@ -1,284 +1,74 @@
-/* A fault is a function that does harm and undoes it. After it (except when the next one follows at once) a probe task
- * is posted through each gateway until it is accepted, and must reach the receiver: the time that takes, from the end
- * of the fault, is the recovery.
- *
- * While the append-only file is written every second, gateway 0 is left alone: it must live through all that Redis
- * does, so that its memory, threads and descriptors can be compared. */
+/* After a fault (except when the next one follows at once) a probe task is posted through each gateway until it is
+ * accepted, and must reach the receiver: the time that takes, from the end of the fault, is the recovery. */
 #include "faults.h"
 #include "ask.h"
 #include "base/clock.h"
+#include "harm.h"
 #include "traffic.h"
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RECOVER_MS (CLAIM_IDLE_MAX_MS + 5000)
 #define GIVE_UP_MS 60000
-#define END_MS 9000 /* drain-timeout and what comes after */
-#define KILLS_MAX 4096
-#define STARTS_MAX 4096
 #define EXCUSE_MS 2000
-#define KEY "duepost{0}"
-
-struct faults {
-    struct nodes *nodes;
-    struct ledger *ledger;
-    struct ask *ask;
-    struct random random;
-    int hooks_port;
-    enum phase phase;
-    int64_t lossy_kills[KILLS_MAX], starts[STARTS_MAX];
-    int lossy_kill_count, start_count, broken;
-    bool has_orphaned;
-    struct tally *tallies;
-};
+#define PAUSE_MIN_MS 50
+#define CUT_MS 500         /* a killed gateway's connections end within this */
+#define LONE_PAUSE_MS 3500 /* the slowest attempt ends meanwhile: no task is hit again and again */
 
 struct tally {
     int count, measured; /* not measured: the next fault came at once */
     int64_t slowest_ms;
 };
 
-static int64_t between(struct faults *f, int64_t low, int64_t high)
-{
-    return low + (int64_t)random_below(&f->random, (size_t)(high - low + 1));
-}
-
-static void broken(struct faults *f, const char *what, int64_t value)
-{
-    printf("broken: %s (%lld)\n", what, (long long)value);
-    f->broken++;
-}
-
-/* --------------------------------------------------------------- gateways */
-
-static int pick_gateway(struct faults *f)
-{
-    return f->phase == PHASE_EVERYSEC ? GATEWAYS - 1 : (int)random_below(&f->random, GATEWAYS);
-}
-
-static void start_gateway(struct faults *f, int i)
-{
-    if (f->start_count < STARTS_MAX)
-        f->starts[f->start_count++] = clock_mono_ms();
-    if (!nodes_gateway_start(f->nodes, i, NULL))
-        broken(f, "a gateway does not start", i);
-}
-
-static void gateway_killed(struct faults *f)
-{
-    int i = pick_gateway(f);
-
-    nodes_gateway_signal(f->nodes, i, SIGKILL);
-    int code = nodes_gateway_wait(f->nodes, i, nodes_scaled_ms(END_MS));
-    if (code != 128 + SIGKILL)
-        broken(f, "a gateway had ended by itself", code);
-    nodes_sleep_ms(between(f, 0, 500));
-    start_gateway(f, i);
-}
-
-static void gateway_stopped(struct faults *f)
-{
-    int i = pick_gateway(f);
-
-    nodes_gateway_signal(f->nodes, i, SIGSTOP);
-    nodes_sleep_ms(between(f, 1200, 4500));
-    nodes_gateway_signal(f->nodes, i, SIGCONT);
-}
-
-static void both_gateways_stopped(struct faults *f)
-{
-    for (int i = 0; i < GATEWAYS; i++)
-        nodes_gateway_signal(f->nodes, i, SIGSTOP);
-    nodes_sleep_ms(between(f, 200, 3000));
-    for (int i = 0; i < GATEWAYS; i++)
-        nodes_gateway_signal(f->nodes, i, SIGCONT);
-}
-
-static void gateway_ended(struct faults *f)
-{
-    int i = pick_gateway(f);
-
-    nodes_gateway_signal(f->nodes, i, SIGTERM);
-    if (between(f, 0, 3) == 0)
-        nodes_gateway_signal(f->nodes, i, SIGTERM);
-    int code = nodes_gateway_wait(f->nodes, i, nodes_scaled_ms(END_MS));
-    if (code != 0)
-        broken(f, "a gateway did not end with 0 in time after SIGTERM", code);
-    start_gateway(f, i);
-}
-
-/* ------------------------------------------------------------------ redis */
-
-static void redis_killed(struct faults *f)
-{
-    if (f->phase == PHASE_EVERYSEC && f->lossy_kill_count < KILLS_MAX)
-        f->lossy_kills[f->lossy_kill_count++] = clock_mono_ms();
-    nodes_redis_kill(f->nodes);
-    nodes_sleep_ms(between(f, 0, 1500));
-    if (!nodes_redis_start(f->nodes))
-        broken(f, "Redis does not start", 0);
-}
-
-static void redis_stopped(struct faults *f)
-{
-    nodes_redis_signal(f->nodes, SIGSTOP);
-    nodes_sleep_ms(between(f, 1000, 4000));
-    nodes_redis_signal(f->nodes, SIGCONT);
-}
-
-static void clients_cut(struct faults *f)
-{
-    (void)nodes_redis_do(f->nodes, "CLIENT KILL TYPE normal SKIPME yes");
-}
-
-static void subscribers_cut(struct faults *f)
-{
-    (void)nodes_redis_do(f->nodes, "CLIENT KILL TYPE pubsub");
-}
-
-static void clients_paused(struct faults *f)
-{
-    int64_t ms = between(f, 200, 3000);
-
-    (void)nodes_redis_do(f->nodes, "CLIENT PAUSE %lld ALL", (long long)ms);
-    nodes_sleep_ms(ms);
-}
-
-static void scripts_flushed(struct faults *f)
-{
-    for (int i = 0; i < 10; i++) {
-        (void)nodes_redis_do(f->nodes, "SCRIPT FLUSH");
-        nodes_sleep_ms(100);
-    }
-}
-
-static void memory_full(struct faults *f)
-{
-    (void)nodes_redis_do(f->nodes, "CONFIG SET maxmemory 1");
-    nodes_sleep_ms(between(f, 500, 3000));
-    if (!nodes_redis_do(f->nodes, "CONFIG SET maxmemory 0"))
-        broken(f, "maxmemory cannot be set back", 0);
-}
-
-/* A replica of nobody: it keeps its data and refuses writes. */
-static void read_only(struct faults *f)
-{
-    (void)nodes_redis_do(f->nodes, "REPLICAOF 127.0.0.1 1");
-    nodes_sleep_ms(between(f, 300, 3000));
-    if (!nodes_redis_do(f->nodes, "REPLICAOF NO ONE"))
-        broken(f, "Redis is not a master again", 0);
-}
-
-static void redis_sleeps(struct faults *f)
-{
-    (void)nodes_redis_do(f->nodes, "DEBUG SLEEP %lld.%lld", (long long)between(f, 0, 2), (long long)between(f, 1, 9));
-}
-
-static void sync_changed(struct faults *f)
-{
-    (void)nodes_redis_do(f->nodes, "CONFIG SET appendfsync no");
-    nodes_sleep_ms(between(f, 100, 1000));
-    (void)nodes_redis_do(f->nodes, "CONFIG SET appendfsync always");
-    nodes_sleep_ms(between(f, 100, 1000));
-    (void)nodes_redis_do(f->nodes, "CONFIG SET appendfsync everysec");
-}
-
-static void readers_unblocked(struct faults *f)
-{
-    redisReply *r = nodes_redis(f->nodes, "CLIENT LIST TYPE normal");
-
-    for (const char *line = r && r->type == REDIS_REPLY_STRING ? r->str : NULL; line && *line;) {
-        if (strncmp(line, "id=", 3) == 0)
-            (void)nodes_redis_do(f->nodes, "CLIENT UNBLOCK %ld ERROR", strtol(line + 3, NULL, 10));
-        const char *end = strchr(line, '\n');
-        line = end ? end + 1 : NULL;
-    }
-    if (r)
-        freeReplyObject(r);
-}
-
-static void group_destroyed(struct faults *f)
-{
-    (void)nodes_redis_do(f->nodes, "XGROUP DESTROY " KEY ":ready workers");
-}
-
-static void stream_deleted(struct faults *f)
-{
-    (void)nodes_redis_do(f->nodes, "DEL " KEY ":ready");
-}
-
-/* Deleting a consumer drops its list of pending entries. */
-static void consumers_deleted(struct faults *f)
-{
-    redisReply *r = nodes_redis(f->nodes, "XINFO CONSUMERS " KEY ":ready workers");
-
-    for (size_t i = 0; r && r->type == REDIS_REPLY_ARRAY && i < r->elements; i++)
-        (void)nodes_redis_do(f->nodes, "XGROUP DELCONSUMER " KEY ":ready workers %s", r->element[i]->element[1]->str);
-    if (r)
-        freeReplyObject(r);
-}
-
-static void container_deleted(struct faults *f)
-{
-    static const char *const NAMES[] = {"q:q0", "q:q1",      "q:q2", "lanes", "flight", "delivered",
-                                        "dead", "cancelled", "out",  "busy",  "workers"};
-
-    (void)nodes_redis_do(f->nodes, "DEL " KEY ":%s", NAMES[random_below(&f->random, sizeof(NAMES) / sizeof(NAMES[0]))]);
-}
-
-/* What a killed gateway had in flight is in no container any more: only the sweep finds it. */
-static void killed_and_deleted(struct faults *f)
-{
-    int i = pick_gateway(f);
-
-    nodes_gateway_signal(f->nodes, i, SIGKILL);
-    (void)nodes_gateway_wait(f->nodes, i, nodes_scaled_ms(END_MS));
-    stream_deleted(f);
-    start_gateway(f, i);
-}
-
-/* -------------------------------------------------------------- the table */
-
-#define ANY (1 << PHASE_ALWAYS | 1 << PHASE_EVERYSEC)
-
-static const struct fault {
-    const char *name;
-    void (*inject)(struct faults *f);
-    int phases, weight;
-    bool is_orphaning; /* what it takes away is repaired by the patrol, within a minute; CHAOS_ORPHANS=0: not done */
-} FAULTS[] = {
-    {"gateway killed", gateway_killed, ANY, 5, false},
-    {"gateway stopped past claim-idle", gateway_stopped, ANY, 2, false},
-    {"both gateways stopped", both_gateways_stopped, ANY, 1, false},
-    {"gateway ended by SIGTERM", gateway_ended, ANY, 2, false},
-    {"Redis killed", redis_killed, ANY, 2, false},
-    {"Redis stopped", redis_stopped, ANY, 1, false},
-    {"clients cut", clients_cut, ANY, 1, false},
-    {"subscribers cut", subscribers_cut, ANY, 1, false},
-    {"clients paused", clients_paused, ANY, 1, false},
-    {"blocked readers unblocked", readers_unblocked, ANY, 1, false},
-    {"scripts flushed", scripts_flushed, ANY, 1, false},
-    {"memory full", memory_full, ANY, 1, false},
-    {"read-only", read_only, ANY, 1, false},
-    {"Redis sleeps", redis_sleeps, ANY, 1, false},
-    {"appendfsync changed", sync_changed, 1 << PHASE_EVERYSEC, 1, false},
-    {"group destroyed", group_destroyed, ANY, 1, true},
-    {"Stream deleted", stream_deleted, ANY, 1, true},
-    {"consumers deleted", consumers_deleted, ANY, 1, true},
-    {"a container deleted", container_deleted, ANY, 1, true},
-    {"gateway killed, then Stream deleted", killed_and_deleted, ANY, 1, true},
+struct faults {
+    struct harm harm;
+    struct ledger *ledger;
+    struct ask *ask;
+    int hooks_port;
+    int64_t pause_max_ms;
+    bool has_orphaned;
+    bool *is_chosen; /* one for each of FAULTS */
+    struct tally *tallies, lone_kills;
 };
-#define FAULT_COUNT (sizeof(FAULTS) / sizeof(FAULTS[0]))
 
-static bool is_enabled(const struct fault *fault, enum phase phase)
+/* --------------------------------------------------------------- choosing */
+
+static bool is_enabled(const struct faults *f, size_t i, enum phase phase)
 {
-    const char *orphans = getenv("CHAOS_ORPHANS");
-    const char *only = getenv("CHAOS_ONLY");
+    return f->is_chosen[i] && (FAULTS[i].phases >> phase & 1) != 0;
+}
 
-    if (only && strstr(fault->name, only) == NULL)
-        return false;
-    return (fault->phases >> phase & 1) != 0 && (!fault->is_orphaning || !orphans || strcmp(orphans, "0") != 0);
+static bool is_named(const char *name, const char *text, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len && name[i] && (text[i] == name[i] || (text[i] == '_' && name[i] == ' ')))
+        i++;
+    return i == len && name[i] == '\0';
+}
+
+bool faults_choose(struct faults *f, const char *names)
+{
+    memset(f->is_chosen, 0, FAULT_COUNT * sizeof(*f->is_chosen));
+    for (const char *at = names, *end; at; at = *end ? end + 1 : NULL) {
+        size_t len = strcspn(at, ","), i = 0;
+        end = at + len;
+        while (i < FAULT_COUNT && !is_named(FAULTS[i].name, at, len))
+            i++;
+        if (i == FAULT_COUNT) {
+            printf("there is no fault \"%.*s\"; there are:\n", (int)len, at);
+            faults_print_names();
+            return false;
+        }
+        f->is_chosen[i] = true;
+    }
+    return true;
+}
+
+void faults_pause_ms(struct faults *f, int64_t ms)
+{
+    f->pause_max_ms = ms;
 }
 
 static const struct fault *pick(struct faults *f, enum phase phase)
@@ -286,10 +76,10 @@ static const struct fault *pick(struct faults *f, enum phase phase)
     size_t sum = 0, ticket;
 
     for (size_t i = 0; i < FAULT_COUNT; i++)
-        sum += is_enabled(&FAULTS[i], phase) ? (size_t)FAULTS[i].weight : 0;
-    ticket = sum > 0 ? random_below(&f->random, sum) : 0;
+        sum += is_enabled(f, i, phase) ? (size_t)FAULTS[i].weight : 0;
+    ticket = sum > 0 ? random_below(&f->harm.random, sum) : 0;
     for (size_t i = 0; i < FAULT_COUNT; i++) {
-        if (!is_enabled(&FAULTS[i], phase))
+        if (!is_enabled(f, i, phase))
             continue;
         if (ticket < (size_t)FAULTS[i].weight)
             return &FAULTS[i];
@@ -303,12 +93,12 @@ static const struct fault *pick(struct faults *f, enum phase phase)
 /* Post a task through this gateway until it is accepted; its serial number. */
 static long post_probe(struct faults *f, int gateway, int64_t until)
 {
-    long serial = ledger_open(f->ledger, f->phase, BEHAVE_OK, IDENTITY_OWN_ID, clock_wall_ms());
+    long serial = ledger_open(f->ledger, f->harm.phase, BEHAVE_OK, IDENTITY_OWN_ID, clock_wall_ms());
     char body[512];
 
     traffic_body(body, sizeof(body), f->ledger, serial, f->hooks_port, "\"delay\":0");
     while (clock_mono_ms() < until) {
-        int status = ask_send(f->ask, "POST", nodes_port(f->nodes, gateway), "/tasks", body);
+        int status = ask_send(f->ask, "POST", nodes_port(f->harm.nodes, gateway), "/tasks", body);
         const char *id = ask_text(f->ask, "id");
         if ((status == 200 || status == 201) && id) {
             ledger_accept(f->ledger, serial, id);
@@ -332,28 +122,68 @@ static int64_t recover(struct faults *f)
     return clock_mono_ms() - began;
 }
 
+static void expect_recovery(struct faults *f, struct tally *t, const char *name)
+{
+    int64_t ms = recover(f);
+
+    t->measured++;
+    if (ms > t->slowest_ms)
+        t->slowest_ms = ms;
+    if (ms > nodes_scaled_ms(RECOVER_MS)) {
+        printf("slow recovery after: %s\n", name);
+        harm_broken(&f->harm, "recovery took too many ms", ms);
+    }
+}
+
+static void rest(struct faults *f)
+{
+    int64_t low = f->pause_max_ms < PAUSE_MIN_MS ? f->pause_max_ms : PAUSE_MIN_MS;
+
+    nodes_sleep_ms(harm_between(&f->harm, low, f->pause_max_ms));
+}
+
 void faults_storm(struct faults *f, enum phase phase, int64_t until_mono_ms)
 {
-    f->phase = phase;
+    f->harm.phase = phase;
     while (clock_mono_ms() < until_mono_ms) {
         const struct fault *fault = pick(f, phase);
         if (!fault)
             return;
         struct tally *t = &f->tallies[fault - FAULTS];
-        fault->inject(f);
+        fault->inject(&f->harm);
         t->count++;
         f->has_orphaned = f->has_orphaned || fault->is_orphaning;
-        if (between(f, 0, 3) == 0)
+        if (harm_between(&f->harm, 0, 3) == 0)
             continue;
-        int64_t ms = recover(f);
-        t->measured++;
-        if (ms > t->slowest_ms)
-            t->slowest_ms = ms;
-        if (ms > nodes_scaled_ms(RECOVER_MS)) {
-            printf("slow recovery after: %s\n", fault->name);
-            broken(f, "recovery took too many ms", ms);
-        }
-        nodes_sleep_ms(between(f, 50, 800));
+        expect_recovery(f, t, fault->name);
+        rest(f);
+    }
+}
+
+static void await_redelivery(struct faults *f)
+{
+    int64_t until = clock_mono_ms() + nodes_scaled_ms(RECOVER_MS);
+    int waiting;
+
+    nodes_sleep_ms(CUT_MS);
+    while ((waiting = ledger_watched(f->ledger).waiting) > 0 && clock_mono_ms() < until)
+        nodes_sleep_ms(5);
+    if (waiting > 0)
+        harm_broken(&f->harm, "tasks of a gateway killed alone were not sent again in time", waiting);
+}
+
+void faults_lone_kills(struct faults *f, int64_t until_mono_ms)
+{
+    f->harm.phase = PHASE_LONE_KILLS;
+    while (clock_mono_ms() < until_mono_ms) {
+        int i = harm_pick_gateway(&f->harm);
+        ledger_watch(f->ledger, CUT_MS);
+        harm_kill_gateway(&f->harm, i);
+        f->lone_kills.count++;
+        await_redelivery(f);
+        harm_start_gateway(&f->harm, i);
+        expect_recovery(f, &f->lone_kills, "a gateway killed alone");
+        nodes_sleep_ms(LONE_PAUSE_MS);
     }
 }
 
@@ -361,8 +191,8 @@ void faults_storm(struct faults *f, enum phase phase, int64_t until_mono_ms)
 
 bool faults_excuse(const struct faults *f, int64_t answered_mono_ms)
 {
-    for (int i = 0; i < f->lossy_kill_count; i++) {
-        int64_t before_ms = f->lossy_kills[i] - answered_mono_ms;
+    for (int i = 0; i < f->harm.lossy_kill_count; i++) {
+        int64_t before_ms = f->harm.lossy_kills[i] - answered_mono_ms;
         if (before_ms >= -200 && before_ms <= EXCUSE_MS)
             return true;
     }
@@ -376,28 +206,43 @@ bool faults_have_orphaned(const struct faults *f)
 
 int faults_broken(const struct faults *f)
 {
-    return f->broken;
+    return f->harm.broken;
 }
 
 int faults_recent_starts(const struct faults *f, int64_t within_ms)
 {
     int count = 0;
 
-    for (int i = 0; i < f->start_count; i++)
-        count += clock_mono_ms() - f->starts[i] <= within_ms;
+    for (int i = 0; i < f->harm.start_count; i++)
+        count += clock_mono_ms() - f->harm.starts[i] <= within_ms;
     return count;
+}
+
+int faults_gateway_kills(const struct faults *f)
+{
+    return f->harm.gateway_kills;
+}
+
+static void print_tally(const char *name, const struct tally *t)
+{
+    if (t->count > 0 && t->measured > 0)
+        printf("%-36s %5d  %lld ms\n", name, t->count, (long long)t->slowest_ms);
+    else if (t->count > 0)
+        printf("%-36s %5d  -\n", name, t->count);
 }
 
 void faults_print(const struct faults *f)
 {
     printf("%-36s %5s  %s\n", "fault", "times", "slowest recovery");
-    for (size_t i = 0; i < FAULT_COUNT; i++) {
-        const struct tally *t = &f->tallies[i];
-        if (t->count > 0 && t->measured > 0)
-            printf("%-36s %5d  %lld ms\n", FAULTS[i].name, t->count, (long long)t->slowest_ms);
-        else if (t->count > 0)
-            printf("%-36s %5d  -\n", FAULTS[i].name, t->count);
-    }
+    for (size_t i = 0; i < FAULT_COUNT; i++)
+        print_tally(FAULTS[i].name, &f->tallies[i]);
+    print_tally("gateway killed alone", &f->lone_kills);
+}
+
+void faults_print_names(void)
+{
+    for (size_t i = 0; i < FAULT_COUNT; i++)
+        printf("  %s\n", FAULTS[i].name);
 }
 
 struct faults *faults_create(struct nodes *nodes, struct ledger *ledger, int hooks_port, struct random random)
@@ -406,14 +251,16 @@ struct faults *faults_create(struct nodes *nodes, struct ledger *ledger, int hoo
 
     if (!f)
         abort();
-    f->nodes = nodes;
+    f->harm.nodes = nodes;
     f->ledger = ledger;
     f->hooks_port = hooks_port;
-    f->random = random;
+    f->harm.random = random;
     f->ask = ask_create();
     f->tallies = calloc(FAULT_COUNT, sizeof(*f->tallies));
-    if (!f->tallies)
+    f->is_chosen = calloc(FAULT_COUNT, sizeof(*f->is_chosen));
+    if (!f->tallies || !f->is_chosen)
         abort();
+    memset(f->is_chosen, true, FAULT_COUNT * sizeof(*f->is_chosen));
     return f;
 }
 
@@ -423,6 +270,7 @@ void faults_destroy(struct faults **f)
         return;
     ask_destroy(&(*f)->ask);
     free((*f)->tallies);
+    free((*f)->is_chosen);
     free(*f);
     *f = NULL;
 }

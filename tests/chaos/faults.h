@@ -14,8 +14,19 @@ struct faults;
 struct faults *faults_create(struct nodes *nodes, struct ledger *ledger, int hooks_port, struct random random);
 void faults_destroy(struct faults **f);
 
+/* Take only these faults from now on, names separated by commas, `_` for a blank: "gateway_killed,Redis_killed". False,
+ * with a line that says which, when one of them is unknown. */
+bool faults_choose(struct faults *f, const char *names);
+
+/* The longest pause between faults; 0 unless set. */
+void faults_pause_ms(struct faults *f, int64_t ms);
+
 /* Until that moment, one fault after another, at random; between them mostly a pause until all has recovered. */
 void faults_storm(struct faults *f, enum phase phase, int64_t until_mono_ms);
+
+/* Until that moment, one gateway after another is killed, and nothing else happens until what it was delivering has
+ * been sent again by the other: within claim-idle and 5 s each time. */
+void faults_lone_kills(struct faults *f, int64_t until_mono_ms);
 
 /* Whether something answered at this moment may be gone: Redis was killed within 2 s after it, while the append-only
  * file was not written before each answer. */
@@ -27,9 +38,13 @@ int faults_broken(const struct faults *f);
 /* Whether something was taken out of Redis by hand, which is repaired within a minute. */
 bool faults_have_orphaned(const struct faults *f);
 
+/* How many gateways were killed. */
+int faults_gateway_kills(const struct faults *f);
+
 /* Gateways started within the last so many ms. */
 int faults_recent_starts(const struct faults *f, int64_t within_ms);
 
 void faults_print(const struct faults *f);
+void faults_print_names(void);
 
 #endif

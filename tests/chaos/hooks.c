@@ -17,15 +17,24 @@
 #define CONNECTIONS_MAX 2048
 #define STACK_BYTES 262144
 #define SLOWEST_MS 3000
+#define LIMITED_MS 50
+
+#define ADDRESSES 2
+
+struct door {
+    struct hooks *hooks;
+    int fd;
+    pthread_t acceptor;
+};
 
 struct hooks {
     struct ledger *ledger;
-    int fd, port;
-    pthread_t acceptor;
+    struct door doors[ADDRESSES];
+    int port;
     pthread_mutex_t lock;
     bool is_stopping; /* these and below: under the lock */
     int fds[CONNECTIONS_MAX];
-    int count, strange;
+    int count, strange, limited, busiest;
 };
 
 struct guest {
@@ -112,6 +121,8 @@ static bool answer(const struct guest *g, long serial, int n)
         return n <= 1 ? say(g, 429, "Retry-After: 1\r\n") : say_ok(g, serial);
     case BEHAVE_GONE:
         return say(g, 410, "");
+    case BEHAVE_GONE_ONCE:
+        return n <= 1 ? say(g, 410, "") : say_ok(g, serial);
     case BEHAVE_FAIL_ALWAYS:
         return say(g, 500, "");
     }
@@ -132,21 +143,67 @@ static void copy_webhook_id(const char *head, char *out, size_t size)
     (void)snprintf(out, size, "%.*s", (int)n, at);
 }
 
-/* "POST /SERIAL HTTP/1.1" */
-static bool serve_one(const struct guest *g)
+static bool refuse(const struct guest *g)
 {
-    const char *slash = strchr(g->bytes, '/');
-    long serial = slash ? strtol(slash + 1, NULL, 10) : -1;
-    char id[40];
-
-    copy_webhook_id(g->bytes, id, sizeof(id));
-    int n = ledger_request(g->hooks->ledger, serial, id);
-    if (n > 0)
-        return answer(g, serial, n);
     pthread_mutex_lock(&g->hooks->lock);
     g->hooks->strange++;
     pthread_mutex_unlock(&g->hooks->lock);
     return say(g, 404, "");
+}
+
+/* "POST /cb/SERIAL HTTP/1.1" with {"type":"task.delivered",...} */
+static bool serve_callback(const struct guest *g, long serial)
+{
+    static const char *const TYPES[END_COUNT] = {
+        [END_DELIVERED] = "\"type\":\"task.delivered\"",
+        [END_DEAD] = "\"type\":\"task.dead\"",
+        [END_EXPIRED] = "\"type\":\"task.expired\"",
+    };
+
+    for (int end = 0; end < END_COUNT; end++) {
+        if (strstr(g->bytes, TYPES[end]))
+            return ledger_told(g->hooks->ledger, serial, (enum end)end) ? say(g, 200, "") : refuse(g);
+    }
+    return refuse(g);
+}
+
+/* "POST /SERIAL HTTP/1.1" */
+static bool serve_one(const struct guest *g)
+{
+    static const char callback[] = "/cb/";
+    const char *slash = strchr(g->bytes, '/');
+    char id[40];
+
+    if (slash && strncmp(slash, callback, sizeof(callback) - 1) == 0)
+        return serve_callback(g, strtol(slash + sizeof(callback) - 1, NULL, 10));
+    long serial = slash ? strtol(slash + 1, NULL, 10) : -1;
+
+    copy_webhook_id(g->bytes, id, sizeof(id));
+    int n = ledger_request(g->hooks->ledger, serial, id, strstr(g->bytes, "\"version\":2") != NULL);
+    return n > 0 ? answer(g, serial, n) : refuse(g);
+}
+
+static void add_limited(struct hooks *h, int n)
+{
+    pthread_mutex_lock(&h->lock);
+    h->limited += n;
+    if (h->limited > h->busiest)
+        h->busiest = h->limited;
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* A request of the limited queue takes its time, so that several meet. */
+static bool serve_counted(const struct guest *g)
+{
+    struct pollfd p = {.fd = g->fd, .events = POLLRDHUP};
+
+    if (!strcasestr(g->bytes, "\r\nduepost-queue: " LIMITED_QUEUE "\r\n"))
+        return serve_one(g);
+    add_limited(g->hooks, 1);
+    (void)poll(&p, 1, LIMITED_MS);
+    /* Its slot is free as soon as the gateway has read the answer, which is before we know that. */
+    add_limited(g->hooks, -1);
+    return serve_one(g);
 }
 
 /* The descriptor leaves the list before it is closed, so that stopping never shuts a stranger down. */
@@ -171,7 +228,7 @@ static void *serve(void *arg)
     struct guest *g = arg;
     size_t n;
 
-    while ((n = read_request(g)) > 0 && serve_one(g)) {
+    while ((n = read_request(g)) > 0 && serve_counted(g)) {
         memmove(g->bytes, g->bytes + n, g->used - n);
         g->used -= n;
     }
@@ -193,7 +250,8 @@ static bool enter(struct hooks *h, int fd)
 
 static void *accept_all(void *arg)
 {
-    struct hooks *h = arg;
+    const struct door *door = arg;
+    struct hooks *h = door->hooks;
     pthread_attr_t attr;
     pthread_t thread;
     int fd;
@@ -201,7 +259,7 @@ static void *accept_all(void *arg)
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    while ((fd = accept4(h->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    while ((fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
         struct guest *g = calloc(1, sizeof(*g));
         if (!g)
             abort();
@@ -217,22 +275,34 @@ static void *accept_all(void *arg)
     return NULL;
 }
 
+/* 127.0.0.1, 127.0.0.2: all at one port, which the first one chooses. */
+static void open_door(struct hooks *h, int i)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK + (uint32_t)i),
+                                  .sin_port = htons((uint16_t)h->port)};
+    socklen_t length = sizeof(address);
+    struct door *d = &h->doors[i];
+
+    d->hooks = h;
+    d->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (d->fd < 0 || bind(d->fd, (const struct sockaddr *)&address, sizeof(address)) != 0 || listen(d->fd, 1024) != 0 ||
+        getsockname(d->fd, (struct sockaddr *)&address, &length) != 0 ||
+        pthread_create(&d->acceptor, NULL, accept_all, d) != 0)
+        abort();
+    h->port = ntohs(address.sin_port);
+}
+
 struct hooks *hooks_create(struct ledger *ledger)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
     struct hooks *h = calloc(1, sizeof(*h));
 
     if (!h)
         abort();
     h->ledger = ledger;
     pthread_mutex_init(&h->lock, NULL);
-    h->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (h->fd < 0 || bind(h->fd, (const struct sockaddr *)&address, sizeof(address)) != 0 || listen(h->fd, 1024) != 0 ||
-        getsockname(h->fd, (struct sockaddr *)&address, &length) != 0 ||
-        pthread_create(&h->acceptor, NULL, accept_all, h) != 0)
-        abort();
-    h->port = ntohs(address.sin_port);
+    for (int i = 0; i < ADDRESSES; i++)
+        open_door(h, i);
     return h;
 }
 
@@ -253,11 +323,14 @@ void hooks_destroy(struct hooks **hooks)
 
     if (!h)
         return;
-    shutdown(h->fd, SHUT_RDWR);
-    pthread_join(h->acceptor, NULL);
+    for (int i = 0; i < ADDRESSES; i++) {
+        shutdown(h->doors[i].fd, SHUT_RDWR);
+        pthread_join(h->doors[i].acceptor, NULL);
+    }
     while (end_all(h) > 0)
         (void)poll(NULL, 0, 2);
-    close(h->fd);
+    for (int i = 0; i < ADDRESSES; i++)
+        close(h->doors[i].fd);
     pthread_mutex_destroy(&h->lock);
     free(h);
     *hooks = NULL;
@@ -266,6 +339,15 @@ void hooks_destroy(struct hooks **hooks)
 int hooks_port(const struct hooks *h)
 {
     return h->port;
+}
+
+int hooks_take_busiest(struct hooks *h)
+{
+    pthread_mutex_lock(&h->lock);
+    int n = h->busiest;
+    h->busiest = h->limited;
+    pthread_mutex_unlock(&h->lock);
+    return n;
 }
 
 int hooks_strange(struct hooks *h)

@@ -9,6 +9,8 @@ struct ledger {
     pthread_mutex_t lock;
     size_t capacity, count;
     struct entry *entries;
+    struct watched watched;
+    int64_t watch_until_mono_ms;
 };
 
 struct ledger *ledger_create(size_t capacity)
@@ -79,6 +81,17 @@ long ledger_open(struct ledger *l, enum phase phase, enum behaviour behaviour, e
     return serial;
 }
 
+void ledger_customize(struct ledger *l, long serial, enum custom custom, bool calls_back)
+{
+    struct entry *e = lock_entry(l, serial);
+
+    if (!e)
+        return;
+    e->custom = custom;
+    e->calls_back = calls_back;
+    pthread_mutex_unlock(&l->lock);
+}
+
 void ledger_accept(struct ledger *l, long serial, const char *id)
 {
     struct entry *e = lock_entry(l, serial);
@@ -90,6 +103,12 @@ void ledger_accept(struct ledger *l, long serial, const char *id)
     pthread_mutex_unlock(&l->lock);
 }
 
+static void stop_watching(struct ledger *l, struct entry *e)
+{
+    l->watched.waiting -= e->is_watched;
+    e->is_watched = false;
+}
+
 void ledger_delete_sent(struct ledger *l, long serial)
 {
     struct entry *e = lock_entry(l, serial);
@@ -97,6 +116,7 @@ void ledger_delete_sent(struct ledger *l, long serial)
     if (!e)
         return;
     e->was_deleted = true;
+    stop_watching(l, e);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -120,7 +140,74 @@ void ledger_missed(struct ledger *l, long serial)
     pthread_mutex_unlock(&l->lock);
 }
 
-int ledger_request(struct ledger *l, long serial, const char *webhook_id)
+void ledger_patched(struct ledger *l, long serial)
+{
+    struct entry *e = lock_entry(l, serial);
+
+    if (!e)
+        return;
+    set_once(&e->patched_mono_ms);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void ledger_run_sent(struct ledger *l, long serial)
+{
+    struct entry *e = lock_entry(l, serial);
+
+    if (!e)
+        return;
+    e->not_before_ms = clock_wall_ms();
+    pthread_mutex_unlock(&l->lock);
+}
+
+void ledger_run(struct ledger *l, long serial)
+{
+    struct entry *e = lock_entry(l, serial);
+
+    if (!e)
+        return;
+    if (e->run_ms == 0)
+        e->run_ms = clock_wall_ms();
+    pthread_mutex_unlock(&l->lock);
+}
+
+void ledger_redriven(struct ledger *l, long serial)
+{
+    struct entry *e = lock_entry(l, serial);
+
+    if (!e)
+        return;
+    set_once(&e->redriven_mono_ms);
+    pthread_mutex_unlock(&l->lock);
+}
+
+bool ledger_told(struct ledger *l, long serial, enum end end)
+{
+    struct entry *e = lock_entry(l, serial);
+
+    if (!e)
+        return false;
+    e->told[end]++;
+    pthread_mutex_unlock(&l->lock);
+    return true;
+}
+
+/* A request came after one that was cut. */
+static void note_redelivery(struct ledger *l, struct entry *e)
+{
+    int64_t took_ms = clock_mono_ms() - e->cut_mono_ms;
+
+    if (took_ms > e->redelivery_ms)
+        e->redelivery_ms = took_ms;
+    if (e->is_watched) {
+        l->watched.redelivered++;
+        if (took_ms > l->watched.slowest_ms)
+            l->watched.slowest_ms = took_ms;
+    }
+    stop_watching(l, e);
+}
+
+int ledger_request(struct ledger *l, long serial, const char *webhook_id, bool is_patched)
 {
     int64_t now_ms = clock_wall_ms();
     struct entry *e = lock_entry(l, serial);
@@ -132,13 +219,15 @@ int ledger_request(struct ledger *l, long serial, const char *webhook_id)
     tell_id(e, e->seen_id, sizeof(e->seen_id), webhook_id);
     if (n == 1)
         e->first_seen_ms = now_ms;
-    if (e->cut_mono_ms > 0 && clock_mono_ms() - e->cut_mono_ms > e->redelivery_ms)
-        e->redelivery_ms = clock_mono_ms() - e->cut_mono_ms;
+    if (e->cut_mono_ms > 0)
+        note_redelivery(l, e);
     e->cut_mono_ms = 0;
     if (now_ms < e->not_before_ms)
         e->came_early = true;
     if (e->cancelled_mono_ms > 0)
         e->came_after_cancel = true;
+    if (e->patched_mono_ms > 0 && !is_patched)
+        e->came_unpatched = true;
     pthread_mutex_unlock(&l->lock);
     return n;
 }
@@ -160,7 +249,26 @@ void ledger_cut(struct ledger *l, long serial)
     if (!e)
         return;
     e->cut_mono_ms = clock_mono_ms();
+    if (e->cut_mono_ms <= l->watch_until_mono_ms && !e->was_deleted && !e->is_watched) {
+        e->is_watched = true;
+        l->watched.waiting++;
+    }
     pthread_mutex_unlock(&l->lock);
+}
+
+void ledger_watch(struct ledger *l, int64_t ms)
+{
+    pthread_mutex_lock(&l->lock);
+    l->watch_until_mono_ms = clock_mono_ms() + ms;
+    pthread_mutex_unlock(&l->lock);
+}
+
+struct watched ledger_watched(struct ledger *l)
+{
+    pthread_mutex_lock(&l->lock);
+    struct watched copy = l->watched;
+    pthread_mutex_unlock(&l->lock);
+    return copy;
 }
 
 size_t ledger_count(struct ledger *l)

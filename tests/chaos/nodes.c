@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -260,6 +261,13 @@ void nodes_redis_kill(struct nodes *n)
 void nodes_redis_signal(struct nodes *n, int sig)
 {
     kill(n->redis, sig);
+}
+
+void nodes_redis_limit_files(struct nodes *n, int64_t bytes)
+{
+    const struct rlimit limit = {.rlim_cur = bytes < 0 ? RLIM_INFINITY : (rlim_t)bytes, .rlim_max = RLIM_INFINITY};
+
+    (void)prlimit(n->redis, RLIMIT_FSIZE, &limit, NULL); /* it may have ended itself */
 }
 
 /* --------------------------------------------------------------- gateways */

@@ -29,6 +29,8 @@ void nodes_redis_policy(struct nodes *n, const char *appendfsync);
 bool nodes_redis_start(struct nodes *n); /* and wait until it answers */
 void nodes_redis_kill(struct nodes *n);
 void nodes_redis_signal(struct nodes *n, int sig);
+/* Let it write files of so many bytes at most, as if the disk were full then; -1: any. */
+void nodes_redis_limit_files(struct nodes *n, int64_t bytes);
 
 /* A command, by a connection that is made anew when needed; NULL when there was no answer. freeReplyObject(). */
 redisReply *nodes_redis(struct nodes *n, const char *format, ...);

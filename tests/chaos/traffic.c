@@ -1,66 +1,37 @@
 /* Each poster works in rounds: pick a kind of task, POST it, note the answer. A task with an id of its own or with an
  * Idempotency-Key is posted again and again until the answer is definite, as a careful client would; any other is not,
- * since each try could make another task: what became of it is only counted when the receiver sees it.
+ * since each try could make another task: what became of it is only counted when the receiver sees it. Some rounds post
+ * a batch.
  *
- * Planned DELETEs stand in one list under the lock; the cancellers take the earliest and sleep until its moment. */
-#include "traffic.h"
-#include "../support/random.h"
-#include "ask.h"
+ * What is done to a task later is planned, and done by threads of their own (deeds.c). */
+#include "agent.h"
 #include "base/clock.h"
-#include <pthread.h>
-#include <stdatomic.h>
+#include "hooks.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define POSTERS 4
-#define CANCELLERS 2
+#define DOERS 2
 #define GETTERS 1
-#define THREADS (POSTERS + CANCELLERS + GETTERS)
-#define PLANS_MAX 4096
-#define INSIST_MS 25000 /* how long a task is posted, and a DELETE repeated */
+#define POSTERS (THREADS - DOERS - GETTERS)
 #define DELAY_MAX_MS 3000
+#define RUN_DELAY_MS 8000
+#define RUN_WITHIN_MS 1500
+#define REDRIVE_AFTER_MS 1000
+#define HELD_MS 2000
 #define NEAR_MS 5
 #define LOOK_MS 5
 #define SHOWN_MAX 10
-
-struct plan {
-    long serial;
-    int64_t at_ms; /* Unix time */
-};
-
-struct traffic {
-    struct nodes *nodes;
-    struct ledger *ledger;
-    int hooks_port, per_second;
-    uint64_t seed;
-    atomic_bool is_running, is_ending;
-    atomic_int phase, busy, next_thread;
-    pthread_t threads[THREADS];
-    pthread_mutex_t lock;
-    struct plan plans[PLANS_MAX]; /* these and below: under the lock */
-    size_t plan_count;
-    struct traffic_counts counts;
-};
-
-/* One thread's own things. */
-struct agent {
-    struct traffic *traffic;
-    struct random random;
-    struct ask *ask;
-};
+#define BATCH_MAX 20
+#define CROWD 12
+#define CROWD_DELAY_MS 500
+#define BODY_SIZE 768
 
 /* --------------------------------------------------------------- counting */
 
-#define COUNT(t, field)                   \
-    do {                                  \
-        pthread_mutex_lock(&(t)->lock);   \
-        (t)->counts.field++;              \
-        pthread_mutex_unlock(&(t)->lock); \
-    } while (0)
-
-static void report_wrong(struct traffic *t, const char *what, long serial, int status)
+void agent_report_wrong(struct agent *a, const char *what, long serial, int status)
 {
+    struct traffic *t = a->traffic;
     const struct entry e = ledger_read(t->ledger, serial);
 
     if (traffic_counts(t).wrong < SHOWN_MAX)
@@ -68,8 +39,7 @@ static void report_wrong(struct traffic *t, const char *what, long serial, int s
     COUNT(t, wrong);
 }
 
-/* Send to any gateway. Its slowness counts when nothing was done to that gateway itself meanwhile. */
-static int send_any(struct agent *a, const char *method, const char *path, const char *body)
+int agent_send(struct agent *a, const char *method, const char *path, const char *body)
 {
     struct traffic *t = a->traffic;
     int i = (int)random_below(&a->random, GATEWAYS);
@@ -82,6 +52,19 @@ static int send_any(struct agent *a, const char *method, const char *path, const
         if (ms > t->counts.slowest_ms)
             t->counts.slowest_ms = ms;
         pthread_mutex_unlock(&t->lock);
+    }
+    return status;
+}
+
+int agent_insist(struct agent *a, const char *method, const char *path, const char *body)
+{
+    int64_t until = clock_mono_ms() + nodes_scaled_ms(INSIST_MS);
+    int status;
+
+    while ((status = agent_send(a, method, path, body)) == 0 || status == 503) {
+        if (clock_mono_ms() > until)
+            return status;
+        nodes_sleep_ms(50 + (int64_t)random_below(&a->random, 200));
     }
     return status;
 }
@@ -103,32 +86,76 @@ static enum behaviour pick_behaviour(struct random *r)
     return BEHAVE_OK;
 }
 
+/* What else is done to tasks, in percent. */
+static enum custom pick_custom(struct random *r)
+{
+    static const int WEIGHTS[CUSTOM_COUNT] = {
+        [CUSTOM_PATCHED] = 12, [CUSTOM_RUN] = 4, [CUSTOM_REDRIVEN] = 4, [CUSTOM_LIMITED] = 6, [CUSTOM_HELD] = 3};
+    int ticket = (int)random_below(r, 100);
+
+    for (int c = 0; c < CUSTOM_COUNT; c++) {
+        if (ticket < WEIGHTS[c])
+            return (enum custom)c;
+        ticket -= WEIGHTS[c];
+    }
+    return CUSTOM_NONE;
+}
+
+static void queue_of(const struct entry *e, long serial, char *out, size_t size)
+{
+    if (e->custom == CUSTOM_LIMITED)
+        (void)snprintf(out, size, LIMITED_QUEUE);
+    else if (e->custom == CUSTOM_HELD)
+        (void)snprintf(out, size, HELD_QUEUE);
+    else
+        (void)snprintf(out, size, "q%ld", serial % 3);
+}
+
+static void further_members(const struct entry *e, long serial, int hooks_port, char *out, size_t size)
+{
+    int n = snprintf(out, size, "%s", "");
+
+    if (e->custom == CUSTOM_HELD)
+        n = snprintf(out, size, "\"expires_in\":%d,", HELD_MS);
+    if (e->calls_back)
+        (void)snprintf(out + n, size - (size_t)n,
+                       "\"on_success\":\"http://127.0.0.1:%d/cb/%ld\",\"on_failure\":\"http://127.0.0.1:%d/cb/%ld\",",
+                       hooks_port, serial, hooks_port, serial);
+}
+
 void traffic_body(char *out, size_t size, struct ledger *l, long serial, int hooks_port, const char *due)
 {
     const struct entry e = ledger_read(l, serial);
-    char id[64] = "";
+    char id[64] = "", queue[32], further[256];
     int attempts = e.behaviour == BEHAVE_FAIL_ALWAYS ? 3 : 20;
 
     if (e.identity == IDENTITY_OWN_ID)
         (void)snprintf(id, sizeof(id), "\"id\":\"%s\",", e.id);
+    queue_of(&e, serial, queue, sizeof(queue));
+    further_members(&e, serial, hooks_port, further, sizeof(further));
     (void)snprintf(out, size,
-                   "{%s\"url\":\"http://127.0.0.1:%d/%ld\",%s,\"queue\":\"q%ld\",\"timeout\":%d,"
+                   "{%s%s\"url\":\"http://127.0.0.%d:%d/%ld\",%s,\"queue\":\"%s\",\"timeout\":%d,"
                    "\"retry\":{\"schedule\":[\"200ms\"],\"max_attempts\":%d},\"payload\":{\"serial\":%ld}}",
-                   id, hooks_port, serial, due, serial % 3, e.behaviour == BEHAVE_HANG_ONCE ? 1500 : 20000, attempts,
-                   serial);
+                   id, further, e.behaviour == BEHAVE_BUSY_ONCE ? 2 : 1, hooks_port, serial, due, queue,
+                   e.behaviour == BEHAVE_HANG_ONCE ? 1500 : 20000, attempts, serial);
 }
 
-static void note_accepted(struct agent *a, long serial, int status)
+/* Of the answer's member `at` ("": the answer itself): a task. */
+static void note_accepted(struct agent *a, long serial, const char *at, int status)
 {
     struct traffic *t = a->traffic;
-    const char *id = ask_text(a->ask, "id");
+    char path[64];
 
-    const char *state = ask_text(a->ask, "state");
+    (void)snprintf(path, sizeof(path), "%sstate", at);
+    const char *state = ask_text(a->ask, path);
+
+    (void)snprintf(path, sizeof(path), "%sid", at);
+    const char *id = ask_text(a->ask, path);
 
     if (state && strcmp(state, "gone") == 0)
         ledger_missed(t->ledger, serial);
     if (!id) {
-        report_wrong(t, "accepted without an id", serial, status);
+        agent_report_wrong(a, "accepted without an id", serial, status);
         return;
     }
     if (ledger_read(t->ledger, serial).accepted_mono_ms == 0)
@@ -138,23 +165,27 @@ static void note_accepted(struct agent *a, long serial, int status)
     ledger_accept(t->ledger, serial, id);
 }
 
-/* Whether the answer is definite. */
-static bool post_once(struct agent *a, long serial, const char *body)
+/* Whether an answer to a POST, or to one task of a batch, is definite. */
+static bool judge_posted(struct agent *a, long serial, const char *at, int status)
 {
-    struct traffic *t = a->traffic;
-    int status = send_any(a, "POST", "/tasks", body);
-
-    COUNT(t, posts);
     if (status == 201 || status == 200) {
-        note_accepted(a, serial, status);
+        note_accepted(a, serial, at, status);
         return true;
     }
     if (status == 0 || status == 503) {
-        COUNT(t, refused);
+        COUNT(a->traffic, refused);
         return false;
     }
-    report_wrong(t, "POST", serial, status);
+    agent_report_wrong(a, "POST", serial, status);
     return true;
+}
+
+static bool post_once(struct agent *a, long serial, const char *body)
+{
+    int status = agent_send(a, "POST", "/tasks", body);
+
+    COUNT(a->traffic, posts);
+    return judge_posted(a, serial, "", status);
 }
 
 static bool post_until_definite(struct agent *a, long serial, const char *body)
@@ -169,107 +200,149 @@ static bool post_until_definite(struct agent *a, long serial, const char *body)
     return true;
 }
 
-static void plan_delete(struct traffic *t, long serial, int64_t at_ms)
+/* A new task of the ledger, and when it is due. */
+struct draft {
+    long serial;
+    enum custom custom;
+    enum identity identity;
+    bool is_to_delete;
+    int64_t due_ms;
+    char due[64];
+};
+
+static void open_draft(struct agent *a, enum identity identity, struct draft *d)
 {
-    pthread_mutex_lock(&t->lock);
-    if (t->plan_count < PLANS_MAX)
-        t->plans[t->plan_count++] = (struct plan){.serial = serial, .at_ms = at_ms};
-    pthread_mutex_unlock(&t->lock);
+    struct traffic *t = a->traffic;
+    struct random *r = &a->random;
+    bool is_at_once = random_below(r, 3) == 0;
+    int64_t delay_ms = 100 + (int64_t)random_below(r, DELAY_MAX_MS);
+    enum behaviour behaviour = pick_behaviour(r);
+
+    *d = (struct draft){.identity = identity, .custom = pick_custom(r)};
+    d->is_to_delete = d->custom == CUSTOM_NONE && random_below(r, 5) == 0;
+    if (d->is_to_delete || d->custom == CUSTOM_PATCHED || d->custom == CUSTOM_LIMITED)
+        behaviour = BEHAVE_OK;
+    else if (d->custom == CUSTOM_REDRIVEN)
+        behaviour = BEHAVE_GONE_ONCE;
+    if (d->custom == CUSTOM_RUN)
+        delay_ms = RUN_DELAY_MS;
+    else if (is_at_once && !d->is_to_delete && d->custom != CUSTOM_PATCHED)
+        delay_ms = 0;
+    d->due_ms = clock_wall_ms() + delay_ms;
+    d->serial = ledger_open(t->ledger, (enum phase)atomic_load(&t->phase), behaviour, identity, d->due_ms);
+    /* A callback goes to the queue of its task: of a paused one it would never come. */
+    bool calls_back = !d->is_to_delete && d->custom != CUSTOM_HELD && random_below(r, 8) == 0;
+    ledger_customize(t->ledger, d->serial, d->custom, calls_back);
+    if (d->is_to_delete || d->custom == CUSTOM_PATCHED || random_below(r, 2) == 0)
+        (void)snprintf(d->due, sizeof(d->due), "\"run_at\":%lld", (long long)d->due_ms);
+    else
+        (void)snprintf(d->due, sizeof(d->due), "\"delay\":%lld", (long long)delay_ms);
+}
+
+static void plan_deeds(struct agent *a, const struct draft *d)
+{
+    struct random *r = &a->random;
+    int64_t near_ms = d->due_ms + (int64_t)random_below(r, 2 * NEAR_MS + 1) - NEAR_MS;
+    struct plan p = {.serial = d->serial, .at_ms = near_ms};
+
+    if (ledger_read(a->traffic->ledger, d->serial).accepted_mono_ms == 0)
+        return;
+    if (d->custom == CUSTOM_PATCHED) {
+        p.deed = DEED_PATCH;
+    } else if (d->custom == CUSTOM_RUN) {
+        p.deed = DEED_RUN;
+        p.at_ms = clock_wall_ms() + (int64_t)random_below(r, RUN_WITHIN_MS);
+    } else if (d->custom == CUSTOM_REDRIVEN) {
+        p.deed = DEED_REDRIVE;
+        p.at_ms = d->due_ms + REDRIVE_AFTER_MS;
+    } else if (!d->is_to_delete) {
+        return;
+    }
+    plans_add(a->traffic->plans, &p);
 }
 
 static void post_round(struct agent *a)
 {
     struct traffic *t = a->traffic;
     struct random *r = &a->random;
-    enum identity identity = (enum identity)random_below(r, IDENTITY_COUNT);
-    bool is_to_delete = random_below(r, 6) == 0;
-    int64_t delay_ms = random_below(r, 3) == 0 && !is_to_delete ? 0 : 100 + (int64_t)random_below(r, DELAY_MAX_MS);
-    int64_t due_ms = clock_wall_ms() + delay_ms;
-    enum behaviour behaviour = is_to_delete ? BEHAVE_OK : pick_behaviour(r);
-    long serial = ledger_open(t->ledger, (enum phase)atomic_load(&t->phase), behaviour, identity, due_ms);
-    char due[64], body[512], key[32];
+    char body[BODY_SIZE], key[32];
+    struct draft d;
 
-    if (serial < 0)
+    open_draft(a, (enum identity)random_below(r, IDENTITY_COUNT), &d);
+    if (d.serial < 0)
         return;
-    (void)snprintf(key, sizeof(key), "k-%ld", serial);
-    ask_set_key(a->ask, identity == IDENTITY_KEY ? key : NULL);
-    if (is_to_delete || random_below(r, 2) == 0)
-        (void)snprintf(due, sizeof(due), "\"run_at\":%lld", (long long)due_ms);
-    else
-        (void)snprintf(due, sizeof(due), "\"delay\":%lld", (long long)delay_ms);
-    traffic_body(body, sizeof(body), t->ledger, serial, t->hooks_port, due);
-    bool is_definite = identity != IDENTITY_NONE ? post_until_definite(a, serial, body) : post_once(a, serial, body);
-    if (!is_definite || ledger_read(t->ledger, serial).accepted_mono_ms == 0)
+    (void)snprintf(key, sizeof(key), "k-%ld", d.serial);
+    ask_set_key(a->ask, d.identity == IDENTITY_KEY ? key : NULL);
+    traffic_body(body, sizeof(body), t->ledger, d.serial, t->hooks_port, d.due);
+    bool is_definite =
+        d.identity != IDENTITY_NONE ? post_until_definite(a, d.serial, body) : post_once(a, d.serial, body);
+    if (!is_definite)
         return;
-    if (is_to_delete)
-        plan_delete(t, serial, due_ms + (int64_t)random_below(r, 2 * NEAR_MS + 1) - NEAR_MS);
-    if (identity != IDENTITY_NONE && random_below(r, 20) == 0)
-        (void)post_until_definite(a, serial, body);
+    plan_deeds(a, &d);
+    if (d.identity != IDENTITY_NONE && random_below(r, 20) == 0)
+        (void)post_until_definite(a, d.serial, body);
 }
 
-/* --------------------------------------------------- deleting, reading */
-
-/* Take the plan that comes next, if its moment is near. */
-static bool take_plan(struct traffic *t, struct plan *out)
+/* Whether all of its answers are definite; with repeats those that were are so again. */
+static bool post_batch_once(struct agent *a, const char *body, const struct draft *drafts, int count)
 {
-    size_t first = 0;
-    bool is_taken = false;
+    int status = agent_send(a, "POST", "/tasks/batch", body);
+    bool are_definite = true;
+    char path[64];
 
-    pthread_mutex_lock(&t->lock);
-    for (size_t i = 1; i < t->plan_count; i++) {
-        if (t->plans[i].at_ms < t->plans[first].at_ms)
-            first = i;
+    COUNT(a->traffic, batches);
+    for (int i = 0; i < count; i++) {
+        int64_t one = status;
+        (void)snprintf(path, sizeof(path), "results.%d.status", i);
+        if (status == 200)
+            one = ask_number(a->ask, path);
+        (void)snprintf(path, sizeof(path), "results.%d.task.", i);
+        are_definite = judge_posted(a, drafts[i].serial, path, (int)one) && are_definite;
     }
-    if (t->plan_count > 0 && t->plans[first].at_ms - clock_wall_ms() <= 2 * LOOK_MS) {
-        *out = t->plans[first];
-        t->plans[first] = t->plans[--t->plan_count];
-        is_taken = true;
-    }
-    pthread_mutex_unlock(&t->lock);
-    return is_taken;
+    return are_definite;
 }
 
-static void delete_until_definite(struct agent *a, const struct plan *p)
+static void batch_round(struct agent *a)
 {
     struct traffic *t = a->traffic;
-    const struct entry e = ledger_read(t->ledger, p->serial);
+    struct draft drafts[BATCH_MAX];
+    static const char begin[] = "{\"tasks\":[";
+    char body[sizeof(begin) + (BATCH_MAX * BODY_SIZE) + 2];
+    int count = 2 + (int)random_below(&a->random, BATCH_MAX - 1);
     int64_t until = clock_mono_ms() + nodes_scaled_ms(INSIST_MS);
-    char path[64];
-    int status;
+    size_t used = sizeof(begin) - 1;
 
-    (void)snprintf(path, sizeof(path), "/tasks/%s", e.id);
-    ledger_delete_sent(t->ledger, p->serial);
-    while ((status = send_any(a, "DELETE", path, NULL)) == 0 || status == 503) {
-        if (clock_mono_ms() > until)
+    memcpy(body, begin, sizeof(begin));
+    ask_set_key(a->ask, NULL);
+    for (int i = 0; i < count; i++) {
+        open_draft(a, IDENTITY_OWN_ID, &drafts[i]);
+        if (drafts[i].serial < 0)
             return;
-        nodes_sleep_ms(100);
+        traffic_body(body + used, BODY_SIZE, t->ledger, drafts[i].serial, t->hooks_port, drafts[i].due);
+        used += strlen(body + used);
+        body[used++] = ',';
     }
-    COUNT(t, deletes);
-    if (status == 204) {
-        ledger_cancelled(t->ledger, p->serial);
-        COUNT(t, cancelled);
-    } else if (status == 202) {
-        COUNT(t, under_way);
-    } else if (status == 409) {
-        COUNT(t, too_late);
-    } else if (status == 404) {
-        ledger_missed(t->ledger, p->serial);
-    } else {
-        report_wrong(t, "DELETE", p->serial, status);
-    }
+    memcpy(body + used - 1, "]}", 3);
+    while (!post_batch_once(a, body, drafts, count) && clock_mono_ms() < until)
+        nodes_sleep_ms(50 + (int64_t)random_below(&a->random, 200));
+    for (int i = 0; i < count; i++)
+        plan_deeds(a, &drafts[i]);
 }
 
-static bool cancel_round(struct agent *a)
-{
-    struct plan p;
+/* ---------------------------------------------------------------- reading */
 
-    if (!take_plan(a->traffic, &p))
-        return false;
-    int64_t left_ms = p.at_ms - clock_wall_ms();
-    if (left_ms > 0)
-        nodes_sleep_ms(left_ms);
-    delete_until_definite(a, &p);
-    return true;
+static void list_round(struct agent *a)
+{
+    static const char *const STATES[] = {"scheduled", "ready", "delivering", "delivered", "dead", "expired"};
+    char path[80];
+
+    (void)snprintf(path, sizeof(path), "/tasks?limit=20&state=%s%s", STATES[random_below(&a->random, 6)],
+                   random_below(&a->random, 2) ? "&queue=q1" : "");
+    int status = agent_send(a, "GET", path, NULL);
+
+    COUNT(a->traffic, lists);
+    if (status != 200 && status != 503 && status != 0)
+        agent_report_wrong(a, "a list", -1, status);
 }
 
 static void get_round(struct agent *a)
@@ -281,18 +354,22 @@ static void get_round(struct agent *a)
     char path[64];
 
     nodes_sleep_ms(20);
+    if (random_below(&a->random, 10) == 0) {
+        list_round(a);
+        return;
+    }
     if (e.accepted_mono_ms == 0)
         return;
     (void)snprintf(path, sizeof(path), "/tasks/%s", e.id);
-    int status = send_any(a, "GET", path, NULL);
+    int status = agent_send(a, "GET", path, NULL);
     const char *id = ask_text(a->ask, "id");
     COUNT(t, gets);
     if (status == 404)
         ledger_missed(t->ledger, serial);
     else if (status == 200 && (!id || strcmp(id, e.id) != 0))
-        report_wrong(t, "GET was answered with another task", serial, status);
+        agent_report_wrong(a, "GET was answered with another task", serial, status);
     else if (status != 200 && status != 503 && status != 0)
-        report_wrong(t, "GET", serial, status);
+        agent_report_wrong(a, "GET", serial, status);
 }
 
 /* ---------------------------------------------------------------- threads */
@@ -305,19 +382,21 @@ static void *work(void *arg)
     int pace_ms = 1000 * POSTERS / t->per_second;
 
     while (!atomic_load(&t->is_ending)) {
-        bool has_deleted = false;
+        bool has_done = false;
         atomic_fetch_add(&t->busy, 1);
         bool is_running = atomic_load(&t->is_running);
-        if (number < CANCELLERS)
-            has_deleted = cancel_round(&a);
-        else if (is_running && number < CANCELLERS + GETTERS)
+        if (number < DOERS)
+            has_done = agent_do_deed(&a);
+        else if (is_running && number < DOERS + GETTERS)
             get_round(&a);
+        else if (is_running && random_below(&a.random, 40) == 0)
+            batch_round(&a);
         else if (is_running)
             post_round(&a);
         atomic_fetch_sub(&t->busy, 1);
-        if (number >= CANCELLERS && is_running)
+        if (number >= DOERS && is_running)
             nodes_sleep_ms((int64_t)random_below(&a.random, (size_t)(2 * pace_ms + 1)));
-        else if (!has_deleted)
+        else if (!has_done)
             nodes_sleep_ms(LOOK_MS);
     }
     ask_destroy(&a.ask);
@@ -331,6 +410,7 @@ struct traffic *traffic_create(struct nodes *nodes, struct ledger *ledger, int h
 
     if (!t || pthread_mutex_init(&t->lock, NULL) != 0)
         abort();
+    t->plans = plans_create();
     t->nodes = nodes;
     t->ledger = ledger;
     t->hooks_port = hooks_port;
@@ -353,6 +433,7 @@ void traffic_destroy(struct traffic **traffic)
     for (int i = 0; i < THREADS; i++)
         pthread_join(t->threads[i], NULL);
     pthread_mutex_destroy(&t->lock);
+    plans_destroy(&t->plans);
     free(t);
     *traffic = NULL;
 }
@@ -363,21 +444,33 @@ void traffic_resume(struct traffic *t, enum phase phase)
     atomic_store(&t->is_running, true);
 }
 
-static bool has_plans(struct traffic *t)
-{
-    pthread_mutex_lock(&t->lock);
-    bool has = t->plan_count > 0;
-    pthread_mutex_unlock(&t->lock);
-    return has;
-}
-
 /* Whoever saw that traffic runs is busy, and stays so until its round is over. */
 void traffic_pause(struct traffic *t)
 {
     atomic_store(&t->is_running, false);
     nodes_sleep_ms(10 * LOOK_MS);
-    while (has_plans(t) || atomic_load(&t->busy) > 0)
+    while (!plans_are_empty(t->plans) || atomic_load(&t->busy) > 0)
         nodes_sleep_ms(1);
+}
+
+bool traffic_crowd(struct traffic *t, enum phase phase)
+{
+    struct agent a = {.traffic = t, .random = random_seeded(t->seed), .ask = ask_create()};
+    int64_t due_ms = clock_wall_ms() + nodes_scaled_ms(CROWD_DELAY_MS);
+    bool are_accepted = true;
+    char body[BODY_SIZE], due[64];
+
+    (void)snprintf(due, sizeof(due), "\"run_at\":%lld", (long long)due_ms);
+    for (int i = 0; i < CROWD && are_accepted; i++) {
+        long serial = ledger_open(t->ledger, phase, BEHAVE_OK, IDENTITY_OWN_ID, due_ms);
+
+        ledger_customize(t->ledger, serial, CUSTOM_LIMITED, false);
+        traffic_body(body, sizeof(body), t->ledger, serial, t->hooks_port, due);
+        are_accepted =
+            serial >= 0 && post_until_definite(&a, serial, body) && ledger_read(t->ledger, serial).accepted_mono_ms > 0;
+    }
+    ask_destroy(&a.ask);
+    return are_accepted;
 }
 
 struct traffic_counts traffic_counts(struct traffic *t)

@@ -4,16 +4,22 @@
 #include "ledger.h"
 #include "nodes.h"
 
-/* The clients: threads that POST tasks of every behaviour, read them back, and DELETE some within 5 ms of their due
- * time. What they are told goes into the ledger, and what they must never be told is counted. */
+/* The clients: threads that POST tasks of every behaviour, alone and in batches, read them back, DELETE and PATCH some
+ * within 5 ms of their due time, run some before it and redrive some that are dead. What they are told goes into the
+ * ledger, and what they must never be told is counted. */
 
 struct traffic;
+
+/* A queue that is paused all the time. */
+#define HELD_QUEUE "held"
 
 /* What clients saw. */
 struct traffic_counts {
     long posts, accepted, refused; /* refused: 503, or no answer */
     long repeats;                  /* the same request again, answered with 200 */
     long deletes, cancelled, under_way, too_late;
+    long patches, patched;
+    long runs, redriven, batches, lists;
     long gets;
     long wrong;         /* answers that no fault explains: printed as they come */
     int64_t slowest_ms; /* the slowest answer of a gateway that was not itself stopped or killed meanwhile */
@@ -27,6 +33,9 @@ void traffic_destroy(struct traffic **t); /* ends the threads */
 /* Post tasks of this phase until traffic_pause(), which returns when no request is under way any more. */
 void traffic_resume(struct traffic *t, enum phase phase);
 void traffic_pause(struct traffic *t);
+
+/* Post several tasks of this phase into LIMITED_QUEUE, all due at the same moment; whether all were accepted. */
+bool traffic_crowd(struct traffic *t, enum phase phase);
 
 struct traffic_counts traffic_counts(struct traffic *t);
 

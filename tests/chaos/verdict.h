@@ -19,7 +19,9 @@ struct run {
     struct ask *ask;
     int64_t memory_before; /* Redis' used_memory before the first task */
     struct usage usage_before;
+    int busiest_in_calm, busiest;       /* of the limited queue */
     int duplicates, lost, lost_excused; /* these and below: filled by verdict_tasks */
+    int worn_out;                       /* dead as TASK_TAKEOVERS_MAX says */
     int64_t slowest_redelivery_ms;      /* from the end of a request whose gateway went away to the next request */
     int64_t latest_ms;                  /* the latest first request, from the due time */
 };

@@ -76,7 +76,7 @@ Test(races, a_delete_near_the_due_moment_is_kept_or_refused)
     char id[32], path[32];
 
     gateway = gateway_run(redis_fixture_url(redis), NULL);
-    begin_ms = wait_wall_ms() + wait_scaled_ms(3000);
+    begin_ms = wait_wall_ms() + client_time_for(gateway->api, DELETES);
     for (int i = 0; i < DELETES; i++) {
         (void)snprintf(id, sizeof(id), "race-%d", i);
         (void)snprintf(path, sizeof(path), "/race-%d", i);

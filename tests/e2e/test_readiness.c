@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ARRIVE_MS 10000
 #define NOTICE_MS 5000
@@ -141,4 +142,42 @@ Test(readiness, a_redis_that_keeps_tasks_is_not)
     gateway = gateway_run(redis_fixture_url(redis), NULL);
     cr_expect_null(strstr(proc_stderr(gateway->proc), "redis.evicts"), "%s", proc_stderr(gateway->proc));
     cr_expect_null(strstr(proc_stderr(gateway->proc), "redis.forgets"), "%s", proc_stderr(gateway->proc));
+}
+
+/* Its INFO says aof_enabled:0 until it has read the append-only file. */
+Test(readiness, a_redis_that_still_reads_its_data_is_no_alarm)
+{
+    redis = redis_fixture_create(true);
+    redis_fixture_run(redis, "EVAL %s 0", "for i = 1, 10000 do redis.call('SET', 'some:' .. i, i) end");
+    redis_fixture_kill(redis);
+    redis_fixture_load_slowly(redis, 100);
+    redis_fixture_launch(redis);
+    WAIT_UNTIL(access(redis_fixture_socket(redis), F_OK) == 0, NOTICE_MS);
+    gateway = gateway_run(redis_fixture_url(redis), NULL);
+    WAIT_UNTIL(readiness() == 200, ARRIVE_MS);
+    cr_expect_not_null(strstr(proc_stderr(gateway->proc), "info redis.loading"), "%s", proc_stderr(gateway->proc));
+    cr_expect_null(strstr(proc_stderr(gateway->proc), " warn redis."), "%s", proc_stderr(gateway->proc));
+}
+
+Test(readiness, a_redis_is_found_by_its_name)
+{
+    char url[64];
+
+    redis = redis_fixture_create(true);
+    (void)snprintf(url, sizeof(url), "redis://localhost:%d", redis_fixture_open_port(redis));
+    gateway = gateway_run(url, NULL);
+    post("by-name", "/by-name");
+    (void)sink_wait(sink, "/by-name", 1, ARRIVE_MS);
+}
+
+Test(readiness, a_redis_whose_name_nobody_knows_leaves_the_gateway_live_but_not_ready)
+{
+    const struct reply *r = NULL;
+
+    gateway = gateway_start_unready(&(struct gateway_opts){.redis = "redis://redis.invalid:6379"});
+    cr_expect_eq(client_get(gateway->api, "/healthz")->status, 200);
+    cr_expect_eq(readiness(), 503);
+    r = client_post_task(gateway->api, "{\"url\":\"%s\"}", sink_url(sink, "/"));
+    cr_expect_eq(r->status, 503, "%d %s", r->status, r->body);
+    cr_expect_leq(r->duration_ms, wait_scaled_ms(3000));
 }

@@ -29,17 +29,6 @@ static void teardown(void)
 
 TestSuite(requests, .init = setup, .fini = teardown, .timeout = 300);
 
-static void expect_problem(const struct reply *r, int status, const char *code)
-{
-    cr_assert_eq(r->status, status, "%d %s", r->status, r->body);
-    cr_assert_str_eq(reply_header(r, "content-type"), "application/problem+json");
-    cr_expect_str_eq(json_text_at(r->json, "code"), code);
-    cr_expect_eq(json_integer_at(r->json, "status"), status);
-    (void)json_text_at(r->json, "type");
-    (void)json_text_at(r->json, "title");
-    (void)json_text_at(r->json, "detail");
-}
-
 static bool has_pointer(const struct reply *r, const char *pointer)
 {
     json_t *errors = json_at(r->json, "errors");
@@ -184,7 +173,7 @@ Test(requests, all_faults_are_reported_at_once)
     const struct reply *r =
         client_post(w->api, "/tasks", "{\"delay\":-1,\"queue\":\"Q\",\"colour\":1,\"retry\":{\"jitter\":2}}");
 
-    expect_problem(r, 400, "invalid_request");
+    reply_expect_problem(r, 400, "invalid_request");
     cr_expect_eq(json_array_size(json_at(r->json, "errors")), 5, "%s", r->body);
     cr_expect(has_pointer(r, "/url"));
     cr_expect(has_pointer(r, "/delay"));
@@ -203,7 +192,7 @@ Test(requests, at_most_a_hundred_errors_are_listed)
         n += (size_t)snprintf(body + n, sizeof(body) - n, "\"unknown%d\":1,", i);
     (void)snprintf(body + n, sizeof(body) - n, "\"delay\":1}");
     const struct reply *r = client_post(w->api, "/tasks", body);
-    expect_problem(r, 400, "invalid_request");
+    reply_expect_problem(r, 400, "invalid_request");
     cr_expect_eq(json_array_size(json_at(r->json, "errors")), 100);
 }
 
@@ -317,7 +306,7 @@ Test(requests, a_compressed_body_is_refused)
         &(struct client_request){
             .method = "POST", .path = "/tasks", .headers = headers, .body = "{\"url\":\"http://127.0.0.1:9/\"}"});
 
-    expect_problem(r, 415, "unsupported_media_type");
+    reply_expect_problem(r, 415, "unsupported_media_type");
     expect_nothing_stored();
 }
 
@@ -340,7 +329,7 @@ Test(requests, a_body_at_the_limit_is_taken_and_one_byte_more_is_413)
 
     cr_expect_eq(client_post(w->api, "/tasks", at_limit)->status, 201);
     const struct reply *r = client_post(w->api, "/tasks", over);
-    expect_problem(r, 413, "body_too_large");
+    reply_expect_problem(r, 413, "body_too_large");
     cr_expect_not_null(strstr(r->body, "1048576"), "the limit is not named: %s", r->body);
     free(at_limit);
     free(over);

@@ -371,7 +371,11 @@ Test(settings, healthcheck_tells_ready_from_not_ready_and_from_nobody)
     redis_fixture_kill(redis);
     WAIT_UNTIL(client_get(gateway->api, "/readyz")->status == 503, ARRIVE_MS);
     cr_expect_eq(healthcheck(address), 1);
+    cr_expect_not_null(strstr(proc_stderr(proc), "\"reasons\":["), "%s", proc_stderr(proc));
+    cr_expect_not_null(strstr(proc_stderr(gateway->proc), redis_fixture_socket(redis)), "%s",
+                       proc_stderr(gateway->proc));
     gateway_stop(gateway);
     cr_expect_eq(healthcheck(address), 1);
+    cr_expect_not_null(strstr(proc_stderr(proc), address), "%s", proc_stderr(proc));
     free(address);
 }

@@ -54,8 +54,8 @@ static void pass_time_ms(int ms)
 }
 
 static const char *const task_members[] = {
-    "id",       "queue",        "state",           "url",         "method",           "run_at",      "created_at",
-    "attempts", "max_attempts", "next_attempt_at", "finished_at", "cancel_requested", "last_attempt"};
+    "id",       "queue",        "state",           "url",        "method",      "run_at",           "created_at",
+    "attempts", "max_attempts", "next_attempt_at", "expires_at", "finished_at", "cancel_requested", "last_attempt"};
 
 static void expect_members(json_t *task)
 {

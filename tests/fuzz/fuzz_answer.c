@@ -23,6 +23,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 struct rig {
     int listener;
     CURLM *multi;
+    struct multi sockets; /* opens and closes them only */
     struct task *task;
     struct attempt *attempt;
     struct cidr_list loopback;
@@ -76,7 +77,13 @@ static void set_up(struct rig *g)
         abort();
     g->listener = listen_on_loopback(&port);
     g->opts.allow_net = &g->loopback;
-    g->env = (struct webhook_env){.opts = &g->opts, .agent_line = agent, .on_found = nothing, .on_success = nothing};
+    multi_init(&g->sockets, loop_create());
+    g->env = (struct webhook_env){.opts = &g->opts,
+                                  .multi = &g->sockets,
+                                  .libcurl = curl_version_info(CURLVERSION_NOW),
+                                  .agent_line = agent,
+                                  .on_found = nothing,
+                                  .on_success = nothing};
     g->multi = curl_multi_init();
     g->attempt = attempt_create(&g->env);
     g->task = task_create();

@@ -1,7 +1,9 @@
+#include "base/exposition.h"
 #include "base/netaddr.h"
 #include "base/parse.h"
 #include "task/outcome.h"
 #include "task/signature.h"
+#include "task/trace.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +111,37 @@ static void write_json(const char *s, size_t n)
     buf_deinit(&out);
 }
 
+/* What is kept of a trace is a trace of version 00. */
+static void read_trace(const char *s, size_t n)
+{
+    char trace[TASK_TRACEPARENT_BYTES + 1], again[TASK_TRACEPARENT_BYTES + 1];
+
+    if (!trace_read_parent(s, n, trace))
+        return;
+    assert(strlen(trace) == TASK_TRACEPARENT_BYTES && strncmp(trace, "00-", 3) == 0);
+    assert(trace_read_parent(trace, TASK_TRACEPARENT_BYTES, again) && strcmp(trace, again) == 0);
+}
+
+/* Whatever a label holds, its sample is one line, and no quote in it is the label's end before that. */
+static void write_label(const char *text)
+{
+    const struct exposition_label labels[] = {{"queue", text}, {NULL, NULL}};
+    size_t quotes = 0;
+    struct buf out;
+
+    buf_init(&out, 2 * strlen(text) + 64);
+    exposition_int(&out, "x", labels, 1);
+    assert(buf_status(&out) == ERR_OK && strncmp(out.data, "x{queue=\"", 9) == 0);
+    assert(out.len >= 5 && strcmp(out.data + out.len - 5, "\"} 1\n") == 0);
+    assert(strchr(out.data, '\n') == out.data + out.len - 1);
+    for (const char *p = out.data; *p; p++) {
+        quotes += *p == '"';
+        p += *p == '\\' && p[1] != '\0';
+    }
+    assert(quotes == 2);
+    buf_deinit(&out);
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
     if (size == 0)
@@ -119,7 +152,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     struct netaddr a;
 
     assert(text);
-    switch ((unsigned char)(data[0] - '0') % 9) {
+    switch ((unsigned char)(data[0] - '0') % 11) {
     case 0:
         read_integer(s, n);
         break;
@@ -145,8 +178,14 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         if (netaddr_parse(s, n, &a))
             (void)netaddr_is_public(&a);
         break;
-    default:
+    case 8:
         write_json(s, n);
+        break;
+    case 9:
+        read_trace(s, n);
+        break;
+    default:
+        write_label(text);
         break;
     }
     free(text);

@@ -108,6 +108,7 @@ Test(embedded, it_starts_with_a_log_on_disk_and_no_port)
     expect_answer("CONFIG GET %s", "save", "");
     expect_answer("CONFIG GET %s", "port", "0");
     expect_answer("CONFIG GET %s", "maxmemory-policy", "noeviction");
+    expect_answer("CONFIG GET %s", "stream-node-max-entries", "16");
 }
 
 Test(embedded, nobody_else_can_reach_its_files)
@@ -283,6 +284,29 @@ Test(embedded, a_server_that_does_not_start_is_a_plain_reason)
     cr_expect_null(server);
     cr_expect_not_null(strstr(detail, "redis.log"), "%s", detail);
     free(socket);
+}
+
+/* A full disk ends it when it opens its files, a moment after it has made its socket. */
+Test(embedded, a_server_that_ends_after_it_has_made_its_socket_is_started_again)
+{
+    static const char dies_once[] =
+        "#!/bin/sh\n"
+        "export PATH=/usr/local/bin:/usr/bin:/bin\n"
+        "[ ! -e died ] || exec $(command -v redis-server || command -v valkey-server) \"$@\"\n"
+        "touch died\n"
+        "perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0); bind(S, sockaddr_un(\"redis.sock\"))'\n"
+        "exit 1\n";
+    static char path[200];
+    char *program = tmpdir_write(dir, "redis-server", dies_once);
+
+    cr_assert_eq(chmod(program, 0700), 0);
+    (void)snprintf(path, sizeof(path), "PATH=%s", dir);
+    cr_assert_eq(putenv(path), 0);
+    start(dir);
+    cr_expect_gt(embedded_poll(server), 0, "it waits before it starts it again");
+    WAIT_UNTIL(embedded_poll(server) == -1, UP_MS);
+    expect_answer("PING %s", "here", "here");
+    free(program);
 }
 
 Test(embedded, without_a_redis_server_the_reason_says_so)

@@ -262,11 +262,13 @@ LUA_TEST(lua_create, out_of_memory_refuses_the_whole_call)
         call_add_record_key(c, lua_keys(lua), tasks[i].id);
     call_begin_args(c, lua_keys(lua));
     call_add_int(c, 0);
+    call_add_str(c, "0");
     for (int i = 0; i < 2; i++) {
         call_add_str(c, tasks[i].id);
         call_add_str(c, tasks[i].due);
         call_add_str(c, tasks[i].queue);
-        call_add_str(c, "spec");
+        call_add_str(c, "");
+        call_add(c, "\0\0\0", 3); /* the queue "default", POST, no body, no members */
     }
     redisReply *r = lua_try(lua);
     cr_assert_eq(r->type, REDIS_REPLY_ERROR);

@@ -257,3 +257,48 @@ LUA_TEST(lua_move, a_full_call_is_moved)
     cr_expect_eq(lua_move(lua, 1000, 200).moved, 200);
     cr_expect_eq(lua_read(lua, "g/1", entries, READ_MAX), 200);
 }
+
+LUA_TEST(lua_move, a_lane_that_is_behind_goes_last_and_leaves_room_for_others)
+{
+    struct lua_entry read[10];
+    int64_t due = 0;
+
+    for (char id[] = "a"; id[0] <= 'j'; id[0]++)
+        due = lua_add(lua, id, "+0", "behind");
+    WAIT_UNTIL(lua_now_ms(lua) > due + 25, 5000);
+    (void)lua_add(lua, "fresh", "+0", "on-time");
+    (void)lua_add(lua, "later", "+60000", "later");
+
+    struct lua_moved m = lua_move_behind(lua, 8, 3, 100);
+    cr_expect_eq(m.moved, 3, "the fresh one and two of those behind, not %lld", (long long)m.moved);
+    cr_expect_eq(m.next_us, 0);
+    cr_assert_eq(lua_read(lua, "g/1", read, 10), 3);
+    cr_expect_str_eq(read[0].id, "fresh");
+    cr_expect_str_eq(read[1].id, "a");
+    cr_expect_str_eq(read[2].id, "b");
+
+    m = lua_move_behind(lua, 8, 0, 100);
+    cr_expect_eq(m.moved, 0);
+    cr_expect_eq(m.next_us, 0, "more is due");
+    cr_expect(m.later_us > 50000000 && m.later_us <= 60000000, "%lld", (long long)m.later_us);
+}
+
+LUA_TEST(lua_move, lanes_that_are_on_time_do_not_starve_one_that_is_behind)
+{
+    char id[16];
+    int64_t due = lua_add(lua, "old-1", "+0", "behind");
+
+    (void)lua_add(lua, "old-2", "+0", "behind");
+    WAIT_UNTIL(lua_now_ms(lua) > due + 25, 5000);
+    for (int i = 0; i < 6; i++) {
+        (void)snprintf(id, sizeof(id), "new-%d", i);
+        (void)lua_add(lua, id, "+0", "on-time");
+    }
+    cr_expect_eq(lua_move_behind(lua, 20, 3, 100).moved, 7, "all that are on time, and one");
+    cr_expect_eq(lua_state(lua, "old-1"), TASK_READY);
+    cr_expect_eq(lua_state(lua, "old-2"), TASK_SCHEDULED);
+    cr_expect_eq(lua_move_behind(lua, 20, 3, 100).moved, 0, "the Stream has enough for a lane that is behind");
+    (void)lua_add(lua, "newer", "+0", "on-time");
+    cr_expect_eq(lua_move_behind(lua, 8, 3, 100).moved, 1, "there is room for one only");
+    cr_expect_eq(lua_state(lua, "old-2"), TASK_SCHEDULED);
+}

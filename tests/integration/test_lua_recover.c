@@ -201,6 +201,8 @@ LUA_TEST(lua_recover, after_ten_takeovers_the_task_is_dead)
     cr_expect_eq(t->attempts, 0);
     cr_assert_eq(t->history_count, 1);
     cr_expect_str_eq(t->history[0].error, "worker_lost");
+    cr_expect_eq(t->history[0].error_kind, TASK_ERROR_WORKER_LOST);
+    cr_expect_eq(t->history[0].lateness_us, TASK_TIME_NONE);
     cr_expect_eq(t->history[0].status, 0);
     cr_expect_geq(t->history[0].at_ms, before);
     cr_expect_eq(t->history[0].at_ms, t->when_ms);

@@ -97,6 +97,7 @@ ParameterizedTest(enum receiver_action *end, pool_connection,
     const struct webhook_result *r = pool_fixture_send(f, t);
     cr_expect_eq(r->status, 0);
     cr_expect_eq(strncmp(r->error, "connection ", 11), 0, "%s", r->error);
+    cr_expect_eq(r->error_kind, TASK_ERROR_RESET);
     cr_expect(!r->is_local_failure);
     cr_expect_neq(r->sent_mono_us, 0);
     cr_expect_eq(receiver_count(f->receiver), 2);
@@ -139,6 +140,7 @@ Test(pool_connection, a_port_without_a_listener_is_a_refused_connection)
     const struct webhook_result *r = pool_fixture_send(f, t);
     cr_expect_eq(r->status, 0);
     cr_expect_str_eq(r->error, "connection refused");
+    cr_expect_eq(r->error_kind, TASK_ERROR_CONNECT);
     cr_expect_eq(r->sent_mono_us, 0);
     cr_expect(!r->is_local_failure);
 }
@@ -149,6 +151,7 @@ Test(pool_connection, a_name_that_cannot_be_is_a_failed_lookup)
     const struct webhook_result *r = pool_fixture_send(f, t);
     cr_expect_eq(r->status, 0);
     cr_expect_str_eq(r->error, "name lookup failed");
+    cr_expect_eq(r->error_kind, TASK_ERROR_DNS);
     cr_expect(!r->is_local_failure);
 }
 
@@ -171,6 +174,7 @@ Test(pool_connection, a_reset_before_the_request_is_read_is_a_failure)
     const struct webhook_result *r = pool_fixture_send(f, t);
     cr_expect_eq(r->status, 0);
     cr_expect_eq(strncmp(r->error, "connection ", 11), 0, "%s", r->error);
+    cr_expect_eq(r->error_kind, TASK_ERROR_RESET);
     cr_expect_eq(receiver_count(f->receiver), 0);
 }
 
@@ -183,6 +187,7 @@ Test(pool_connection, tls_with_a_receiver_that_has_none_says_so)
     const struct webhook_result *r = pool_fixture_send(f, t);
     cr_expect_eq(r->status, 0);
     cr_expect_eq(strncmp(r->error, "TLS: ", 5), 0, "%s", r->error);
+    cr_expect_eq(r->error_kind, TASK_ERROR_TLS);
     cr_expect_eq(r->sent_mono_us, 0);
 }
 
@@ -203,6 +208,7 @@ Test(pool_connection, a_blocked_address_is_never_dialled)
     const struct webhook_result *r = pool_fixture_send(f, t);
     cr_expect_eq(r->status, 0);
     cr_expect_str_eq(r->error, "blocked: 127.0.0.1 is not a public address (allow-net)");
+    cr_expect_eq(r->error_kind, TASK_ERROR_BLOCKED);
     cr_expect_eq(r->sent_mono_us, 0);
     cr_expect(!r->is_local_failure);
     cr_expect_eq(receiver_connection_count(f->receiver), 0);
@@ -217,6 +223,7 @@ Test(pool_connection, a_reused_connection_is_checked_again)
     const struct webhook_result *r = pool_fixture_send(f, t);
     f->allow_net.count = allowed;
     cr_expect_str_eq(r->error, "blocked: 127.0.0.1 is not a public address (allow-net)");
+    cr_expect_eq(r->error_kind, TASK_ERROR_BLOCKED);
     cr_expect_eq(r->sent_mono_us, 0);
     cr_expect_eq(receiver_count(f->receiver), 1);
 }

@@ -73,6 +73,9 @@ static void expect_refused(const struct webhook_result *r)
 {
     cr_expect_eq(r->status, 0);
     cr_expect_eq(strncmp(r->error, "TLS: certificate refused: ", 26), 0, "%s", r->error);
+    cr_expect_eq(r->error_kind, TASK_ERROR_TLS);
+    cr_expect_geq(r->phases.dns_us, 0);
+    cr_expect_eq(r->phases.tls_us, TASK_TIME_NONE, "it was not completed");
     cr_expect_eq(r->sent_mono_us, 0);
     cr_expect(!r->is_local_failure);
 }
@@ -83,6 +86,11 @@ Test(pool_tls, a_certificate_of_the_private_ca_is_accepted)
     start_server();
     struct webhook_result r = get_with(certificate.cert);
     cr_expect_eq(r.status, 200, "%s", r.error);
+    cr_expect_geq(r.phases.dns_us, 0);
+    cr_expect_gt(r.phases.connect_us, 0);
+    cr_expect_gt(r.phases.tls_us, r.phases.connect_us, "on loopback");
+    cr_expect_gt(r.phases.first_byte_us, 0);
+    cr_expect_leq(r.phases.dns_us + r.phases.connect_us + r.phases.tls_us + r.phases.first_byte_us, r.duration_us);
 }
 
 /* The server tells what it is offered, and has HTTP/1.1 alone. */

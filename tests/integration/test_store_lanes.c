@@ -154,7 +154,7 @@ Test(store_lanes, moving_tells_what_moved_and_what_comes_next)
     lua_add(lua, "a", "+0", "mail");
     lua_add(lua, "b", "+0", "mail");
     lua_add(lua, "c", "+60000", "mail");
-    lanes_move(lanes, 100, 100);
+    lanes_move(lanes, 100, 100, 100);
     cr_expect(lanes_is_busy(lanes));
     expect_one_answer(0, true);
     cr_expect_not(lanes_is_busy(lanes));
@@ -186,16 +186,33 @@ Test(store_lanes, recovering_takes_back_and_beats_the_heart)
     struct lua_entry e = lua_start(lua, "a", "mail", "dead/1");
 
     lua_make_idle(lua, &e, "dead/1", 2 * opts.claim_idle_ms);
-    lanes_recover(lanes, true);
+    lanes_recover(lanes, true, 0);
     expect_one_answer(0, true);
     cr_expect_eq(recovered, 0, "only the heartbeat");
     cr_expect_eq(redis_fixture_integer(redis, "HEXISTS %s:workers g", lua_keys(lua)->base), 1);
-    lanes_recover(lanes, false);
+    lanes_recover(lanes, false, 0);
     expect_one_answer(1, true);
     cr_expect_eq(recovered, 1);
     cr_expect_not(is_more);
     cr_expect_eq(lua_state(lua, "a"), TASK_SCHEDULED);
     lua_check(lua);
+}
+
+/* A clock that was stepped makes the living look silent, too. */
+Test(store_lanes, a_clock_ahead_of_what_was_believed_takes_nothing_back)
+{
+    struct lua_entry e = lua_start(lua, "a", "mail", "g/1");
+
+    lua_make_idle(lua, &e, "g/1", 2 * opts.claim_idle_ms);
+    lanes_recover(lanes, false, lua_now_ms(lua) - 5000);
+    expect_one_answer(0, true);
+    cr_expect_eq(recovered, -1);
+    cr_expect_eq(lua_state(lua, "a"), TASK_DELIVERING);
+    cr_expect_eq(redis_fixture_integer(redis, "HEXISTS %s:workers g", lua_keys(lua)->base), 1,
+                 "the heartbeat is there");
+    lanes_recover(lanes, false, lua_now_ms(lua));
+    expect_one_answer(1, true);
+    cr_expect_eq(recovered, 1);
 }
 
 Test(store_lanes, a_long_list_is_recovered_call_by_call)
@@ -213,7 +230,7 @@ Test(store_lanes, a_long_list_is_recovered_call_by_call)
     for (int i = 0; i < MANY; i++)
         lua_make_idle(lua, &e[i], "dead/1", 2 * opts.claim_idle_ms);
     do {
-        lanes_recover(lanes, false);
+        lanes_recover(lanes, false, 0);
         expect_one_answer(calls, true);
         sum += recovered;
         calls++;
@@ -270,9 +287,9 @@ Test(store_lanes, an_earlier_task_of_another_gateway_is_heard_of)
 Test(store_lanes, forgotten_scripts_fail_a_call_once)
 {
     redis_fixture_run(redis, "SCRIPT FLUSH");
-    lanes_move(lanes, 100, 100);
+    lanes_move(lanes, 100, 100, 100);
     expect_one_answer(0, false);
-    lanes_move(lanes, 100, 100);
+    lanes_move(lanes, 100, 100, 100);
     expect_one_answer(1, true);
 }
 
@@ -280,7 +297,7 @@ Test(store_lanes, an_emptied_redis_is_set_up_again)
 {
     redis_fixture_run(redis, "FLUSHALL");
     do {
-        lanes_move(lanes, 100, 100);
+        lanes_move(lanes, 100, 100, 100);
         await_answer();
     } while (!was_ok && answers < 10);
     cr_expect(was_ok);
@@ -290,11 +307,11 @@ Test(store_lanes, an_emptied_redis_is_set_up_again)
 Test(store_lanes, a_call_on_a_lost_connection_is_answered_with_failure)
 {
     redis_fixture_run(redis, "CLIENT KILL TYPE normal SKIPME yes");
-    lanes_move(lanes, 100, 100);
+    lanes_move(lanes, 100, 100, 100);
     expect_one_answer(0, false);
     int before = ups;
     TURN_UNTIL(ups > before || lanes_is_up(lanes), ANSWER_MS);
-    lanes_move(lanes, 100, 100);
+    lanes_move(lanes, 100, 100, 100);
     expect_one_answer(1, true);
 }
 
@@ -302,11 +319,11 @@ Test(store_lanes, without_redis_every_call_fails_at_once)
 {
     redis_fixture_kill(redis);
     TURN_UNTIL(!lanes_is_up(lanes), ANSWER_MS);
-    lanes_move(lanes, 100, 100);
+    lanes_move(lanes, 100, 100, 100);
     expect_one_answer(0, false);
     lanes_peek(lanes);
     expect_one_answer(1, false);
-    lanes_recover(lanes, false);
+    lanes_recover(lanes, false, 0);
     expect_one_answer(2, false);
     lanes_sweep(lanes);
     expect_one_answer(3, false);
@@ -315,12 +332,12 @@ Test(store_lanes, without_redis_every_call_fails_at_once)
 Test(store_lanes, a_redis_that_stands_still_is_given_up_soon)
 {
     redis_fixture_pause(redis);
-    lanes_move(lanes, 100, 100);
+    lanes_move(lanes, 100, 100, 100);
     TURN_UNTIL(answers == 1, SOON_MS);
     cr_expect_not(was_ok);
     redis_fixture_resume(redis);
     TURN_UNTIL(lanes_is_up(lanes), ANSWER_MS);
-    lanes_move(lanes, 100, 100);
+    lanes_move(lanes, 100, 100, 100);
     expect_one_answer(1, true);
 }
 

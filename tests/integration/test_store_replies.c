@@ -65,9 +65,12 @@ static const struct {
     {STORE_CANCEL, 2, "*2\r\n*2\r\n:0\r\n$-1\r\n*2\r\n:7\r\n$-1\r\n"},
     {STORE_CANCEL, 2, "*2\r\n*2\r\n:0\r\n$-1\r\n*2\r\n:-2\r\n$-1\r\n"},
     {STORE_CANCEL, 2, "*2\r\n*2\r\n:0\r\n$-1\r\n*2\r\n:2\r\n$-1\r\n"},
-    {STORE_SETTLE, 2, "*2\r\n*2\r\n:3\r\n:0\r\n*2\r\n:9\r\n:0\r\n"},
-    {STORE_SETTLE, 2, "*2\r\n*2\r\n:3\r\n:0\r\n*2\r\n:3\r\n$1\r\n0\r\n"},
-    {STORE_SETTLE, 2, "*2\r\n*2\r\n:3\r\n:0\r\n*3\r\n:3\r\n:0\r\n:0\r\n"},
+    {STORE_SETTLE, 2, "*1\r\n:3\r\n"},
+    {STORE_SETTLE, 2, "*2\r\n:3\r\n:9\r\n"},
+    {STORE_SETTLE, 2, "*2\r\n:3\r\n:0\r\n"},
+    {STORE_SETTLE, 2, "*2\r\n:3\r\n:-2\r\n"},
+    {STORE_SETTLE, 2, "*2\r\n:3\r\n$1\r\n3\r\n"},
+    {STORE_SETTLE, 2, "*2\r\n:3\r\n*2\r\n:3\r\n:0\r\n"},
     {STORE_SETTLE, 2, ":3\r\n"},
 };
 
@@ -131,9 +134,9 @@ Test(store_replies, operations_that_gave_up_waiting_are_passed_over)
     cr_expect_eq(ops[1].err, ERR_OK);
     cr_expect_eq(ops[1].task->run_at_ms, 7000);
     task_destroy(&ops[1].task);
-    read_protocol("*2\r\n*2\r\n:0\r\n:4000\r\n*2\r\n:-1\r\n:0\r\n");
+    read_protocol("*2\r\n:1700000004000\r\n:-1\r\n");
     cr_assert_eq(batch_read(STORE_SETTLE, only_second, COUNT, reply, &due), ERR_OK);
-    cr_expect_eq(due, 4000);
+    cr_expect_eq(due, 1700000004000);
     cr_expect(ops[1].is_stale);
     read_protocol("*2\r\n$-1\r\n$-1\r\n");
     cr_assert_eq(batch_read(STORE_GET, only_second, COUNT, reply, &due), ERR_OK);
@@ -160,7 +163,7 @@ static const struct {
     {"CLUSTERDOWN The cluster is down", FAULT_NOT_NOW},
     {"TRYAGAIN Multiple keys request during rehashing of slot", FAULT_NOT_NOW},
     {"NOREPLICAS Not enough good replicas to write.", FAULT_NOT_NOW},
-    {"WRONGTYPE Operation against a key holding the wrong kind of value", FAULT_OTHER},
+    {"WRONGTYPE Operation against a key holding the wrong kind of value", FAULT_WRONG_TYPE},
     {"BUSYGROUP Consumer Group name already exists", FAULT_OTHER},
     {"ERR unknown command", FAULT_OTHER},
     {"", FAULT_OTHER},

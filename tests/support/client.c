@@ -1,4 +1,5 @@
 #include "client.h"
+#include "json_expect.h"
 #include "wait.h"
 #include <criterion/criterion.h>
 #include <ctype.h>
@@ -231,7 +232,29 @@ struct reply *client_delete_task(struct client *c, const char *id)
     return call_task(c, "DELETE", id);
 }
 
+int64_t client_time_for(struct client *c, int requests)
+{
+    enum { SAMPLES = 20, LEAST_MS = 3000, ROOM = 8 };
+    int64_t began_us = wait_wall_us();
+
+    for (int i = 0; i < SAMPLES; i++)
+        client_get_task(c, "none");
+    int64_t enough_ms = (wait_wall_us() - began_us) * requests / SAMPLES * ROOM / 1000;
+    return enough_ms > LEAST_MS ? enough_ms : LEAST_MS;
+}
+
 const char *reply_header(const struct reply *r, const char *name)
 {
     return json_string_value(json_object_get(r->headers, name));
+}
+
+void reply_expect_problem(const struct reply *r, int status, const char *code)
+{
+    cr_assert_eq(r->status, status, "%d %s", r->status, r->body);
+    cr_assert_str_eq(reply_header(r, "content-type"), "application/problem+json");
+    cr_expect_str_eq(json_text_at(r->json, "code"), code);
+    cr_expect_eq(json_integer_at(r->json, "status"), status);
+    (void)json_text_at(r->json, "type");
+    (void)json_text_at(r->json, "title");
+    (void)json_text_at(r->json, "detail");
 }

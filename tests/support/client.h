@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A small HTTP client for one base URL, over one kept connection. */
 
@@ -45,7 +46,13 @@ struct reply *client_post_task(struct client *c, const char *format, ...) __attr
 struct reply *client_get_task(struct client *c, const char *id);
 struct reply *client_delete_task(struct client *c, const char *id);
 
+/* ms in which `requests` one after the other are surely done, by the time that a few take now: 3 s at least. */
+int64_t client_time_for(struct client *c, int requests);
+
 /* A header's value by its lower-case name; NULL when it is not there. */
 const char *reply_header(const struct reply *r, const char *name);
+
+/* The answer is a whole problem+json with this status and code. */
+void reply_expect_problem(const struct reply *r, int status, const char *code);
 
 #endif

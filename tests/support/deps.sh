@@ -1,6 +1,6 @@
 #!/bin/sh
-# Install what is missing on Debian or Ubuntu: deps.sh SET..., of build, test, bench and gates. Says what it installs;
-# silent, quick and without apt when nothing is missing.
+# Install what is missing on Debian or Ubuntu: deps.sh SET..., of build, test, bench, peers, gates, deb and docker. Says
+# what it installs; silent, quick and without apt when nothing is missing.
 set -eu
 
 # "package[,another that will do]:what tells that it is there without the package" (a command or a pkg-config name).
@@ -8,9 +8,12 @@ build='gcc:gcc libc6-dev: pkg-config,pkgconf:pkg-config libmicrohttpd-dev:libmic
 libhiredis-dev:hiredis libjansson-dev:jansson libcurl4-openssl-dev:libcurl libssl-dev:libcrypto
 redis-server,valkey-redis-compat:redis-server curl:curl ca-certificates:'
 test='libcriterion-dev:criterion libyaml-dev:yaml-0.1'
-bench='wrk:wrk redis-tools,valkey-redis-compat:redis-benchmark'
+bench='wrk:wrk redis-tools,valkey-redis-compat:redis-benchmark python3:python3'
+peers='npm:npm'
+docker='docker.io:dockerd docker-compose:docker-compose iptables:iptables mmdebstrap:mmdebstrap curl:curl'
 gates='clang:clang libclang-rt-dev: clang-tidy:clang-tidy clang-format:clang-format lua-check:luacheck
-shellcheck:shellcheck npm:npm python3-venv:'
+shellcheck:shellcheck npm:npm python3-venv: mandoc:mandoc prometheus:promtool'
+deb='build-essential: debhelper:'
 
 installed=" $(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 2>/dev/null | sed -n 's/^ii *//p' | tr '\n' ' ') "
 
@@ -24,8 +27,12 @@ have() { # PACKAGES SIGN
 
 missing=
 for set in "$@"; do
-    case $set in build) items=$build ;; test) items=$test ;; bench) items=$bench ;; gates) items=$gates ;;
-    *) echo "deps.sh: no set '$set'" >&2; exit 2 ;; esac
+    case $set in
+    build) items=$build ;; test) items=$test ;; gates) items=$gates ;; deb) items=$deb ;;
+    docker) items=$docker ;;
+    bench) items=$bench ;; peers) items=$peers ;;
+    *) echo "deps.sh: no set '$set'" >&2; exit 2 ;;
+    esac
     for item in $items; do
         have "${item%%:*}" "${item#*:}" || missing="$missing ${item%%:*}"
     done

@@ -1,8 +1,10 @@
 #include "lua_fixture.h"
 #include "base/mem.h"
 #include "store/record_priv.h"
+#include "task/queue_settings.h"
 #include <criterion/criterion.h>
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +12,15 @@
 /* Everything is read once into two flat lists, the records and the places where ids are kept, and the rules are checked
  * on those. Quadratic, which is fine for the few dozen tasks of a test. */
 
+#define WORK_AGAIN_MS 100 /* as in lua/move.lua */
+
 enum kind {
     KIND_LANE = 0,
     KIND_STREAM,
     KIND_FINISHED,
     KIND_DEAD_OF_QUEUE,
+    KIND_EXPIRY,
+    KIND_CALLBACKS,
 };
 
 struct place {
@@ -107,8 +113,8 @@ static void read_container(struct world *w, const char *key, const char *name)
                     {":dead", TASK_DEAD},
                     {":cancelled", TASK_CANCELLED},
                     {":expired", TASK_EXPIRED}};
-    static const char *const others[] = {":lanes",  ":ready",   ":totals", ":out",   ":busy",
-                                         ":queues", ":workers", ":meta",   ":probe", ":flight"};
+    static const char *const others[] = {":lanes",   ":ready", ":totals", ":out",    ":busy",     ":queues",
+                                         ":workers", ":meta",  ":probe",  ":flight", ":settings", ":rates"};
 
     for (size_t i = 0; i < sizeof(finished) / sizeof(*finished); i++) {
         if (strcmp(name, finished[i].name) == 0) {
@@ -121,7 +127,11 @@ static void read_container(struct world *w, const char *key, const char *name)
             return;
     if (strncmp(name, ":k:", 3) == 0)
         return; /* an Idempotency-Key outlives its task */
-    if (strncmp(name, ":q:", 3) == 0)
+    if (strcmp(name, ":expiry") == 0)
+        read_set(w, key, KIND_EXPIRY, TASK_SCHEDULED, NULL);
+    else if (strcmp(name, ":callbacks") == 0)
+        read_set(w, key, KIND_CALLBACKS, TASK_SCHEDULED, NULL);
+    else if (strncmp(name, ":q:", 3) == 0)
         read_set(w, key, KIND_LANE, TASK_SCHEDULED, name + 3);
     else if (strncmp(name, ":dead:", 6) == 0)
         read_set(w, key, KIND_DEAD_OF_QUEUE, TASK_DEAD, name + 6);
@@ -206,23 +216,32 @@ static void check_place(const struct world *w, const struct place *p)
         cr_assert_eq(t->state, TASK_DEAD, "%s is among the dead but %s", p->id, task_state_name(t->state));
         cr_assert_str_eq(t->queue, p->queue, "%s is among the dead of %s", p->id, p->queue);
         break;
+    case KIND_EXPIRY:
+        cr_assert(!task_state_is_finished(t->state), "%s is to expire but %s", p->id, task_state_name(t->state));
+        cr_assert(t->has_expiry && p->score == t->expires_ms, "%s expires when?", p->id);
+        break;
+    case KIND_CALLBACKS:
+        cr_assert(task_state_is_finished(t->state), "%s is to call back but %s", p->id, task_state_name(t->state));
+        break;
     }
 }
 
 static void check_task(const struct world *w, const struct task *t)
 {
-    int places = 0, dead = 0;
+    int places = 0, dead = 0, expiries = 0;
 
     for (size_t i = 0; i < w->place_count; i++) {
         const struct place *p = &w->places[i];
         if (strcmp(p->id, t->id) != 0 || is_stale(p, t))
             continue;
-        if (p->kind == KIND_DEAD_OF_QUEUE)
-            dead++;
-        else
-            places++;
+        dead += p->kind == KIND_DEAD_OF_QUEUE;
+        expiries += p->kind == KIND_EXPIRY;
+        places += p->kind == KIND_LANE || p->kind == KIND_STREAM || p->kind == KIND_FINISHED;
     }
     cr_assert_eq(places, 1, "%s (%s) is in %d containers", t->id, task_state_name(t->state), places);
+    if (t->state == TASK_SCHEDULED || t->state == TASK_READY)
+        cr_assert_eq(expiries, t->has_expiry, "%s (%s) is to expire %d times", t->id, task_state_name(t->state),
+                     expiries);
     cr_assert_eq(dead, t->state == TASK_DEAD, "%s (%s) is %d times among the dead of its queue", t->id,
                  task_state_name(t->state), dead);
 }
@@ -305,19 +324,73 @@ static void check_flight(const struct world *w)
     cr_assert_eq(n, count_tasks(w, LEVEL_OUT, NULL), "of the tasks in the Stream it is not known where they are");
 }
 
-static int64_t earliest_in_lane(const struct world *w, const char *queue)
+/* Whether a place is in the lane of a queue, or in what stands in the index beside the queues. */
+static bool is_in_lane(const struct place *p, const char *name)
+{
+    if (p->kind == KIND_LANE)
+        return strcmp(p->queue, name) == 0;
+    return (p->kind == KIND_EXPIRY && strcmp(name, ":expiry") == 0) ||
+           (p->kind == KIND_CALLBACKS && strcmp(name, ":callbacks") == 0);
+}
+
+static int64_t earliest_in_lane(const struct world *w, const char *name)
 {
     int64_t earliest = INT64_MAX;
 
-    for (size_t i = 0; i < w->place_count; i++) {
-        const struct place *p = &w->places[i];
-        if (p->kind == KIND_LANE && strcmp(p->queue, queue) == 0 && p->score < earliest)
-            earliest = p->score;
-    }
+    for (size_t i = 0; i < w->place_count; i++)
+        if (is_in_lane(&w->places[i], name) && w->places[i].score < earliest)
+            earliest = w->places[i].score;
     return earliest;
 }
 
-/* Each lane that holds something is in the index, not later than its first task: else nobody would wake up for it. */
+static bool read_field(const struct world *w, const char *hash, const char *field, char out[256])
+{
+    redisReply *r = redis_fixture_command(lua_redis(w->f), "HGET %s:%s %s", lua_keys(w->f)->base, hash, field);
+    bool is_there = r->type == REDIS_REPLY_STRING;
+
+    if (is_there)
+        (void)snprintf(out, 256, "%s", r->str);
+    freeReplyObject(r);
+    return is_there;
+}
+
+/* Until when, in Unix ms, the limits of a queue may hold its lane: for ever when it is paused or has no free slot; by
+ * its rate until the bucket is full again at the latest. */
+static double held_until(const struct world *w, const char *queue)
+{
+    struct queue_settings s;
+    char text[256], full_at[256];
+    double until = 0;
+
+    if (!read_field(w, "settings", queue, text))
+        return 0;
+    cr_assert(queue_settings_decode(text, strlen(text), &s), "the settings of %s are %s", queue, text);
+    if (s.is_paused || (s.max_concurrency > 0 && count_tasks(w, LEVEL_OUT, queue) >= s.max_concurrency))
+        until = HUGE_VAL;
+    else if (s.max_per_second > 0 && read_field(w, "rates", queue, full_at))
+        until = strtod(full_at, NULL) / 1000;
+    queue_settings_deinit(&s);
+    return until;
+}
+
+/* A bucket belongs to a rate. */
+static void check_rates(const struct world *w)
+{
+    redisReply *r = redis_fixture_command(lua_redis(w->f), "HKEYS %s:rates", lua_keys(w->f)->base);
+
+    for (size_t i = 0; i < r->elements; i++) {
+        struct queue_settings s;
+        char text[256] = "";
+        cr_assert(read_field(w, "settings", r->element[i]->str, text), "%s has a bucket", r->element[i]->str);
+        cr_assert(queue_settings_decode(text, strlen(text), &s));
+        cr_assert_gt(s.max_per_second, 0, "%s has a bucket and %s", r->element[i]->str, text);
+        queue_settings_deinit(&s);
+    }
+    freeReplyObject(r);
+}
+
+/* Each lane that holds something is in the index, not later than its first task: else nobody would wake up for it;
+ * except where the limits of its queue hold it. */
 static void check_index(const struct world *w)
 {
     redisReply *r = redis_fixture_command(lua_redis(w->f), "ZRANGE %s 0 -1 WITHSCORES", lua_keys(w->f)->lanes);
@@ -325,16 +398,21 @@ static void check_index(const struct world *w)
 
     for (size_t i = 0; i + 1 < r->elements; i += 2) {
         int64_t earliest = earliest_in_lane(w, r->element[i]->str);
-        int64_t score = (int64_t)strtod(r->element[i + 1]->str, NULL);
+        double score = strtod(r->element[i + 1]->str, NULL);
+        if (earliest == INT64_MAX && r->element[i]->str[0] == ':')
+            continue; /* the one who looks after it finds nothing to do */
         cr_assert_neq(earliest, INT64_MAX, "the lane %s is empty and in the index", r->element[i]->str);
-        cr_assert(score <= earliest || score <= now, "the lane %s is in the index %lld ms too late", r->element[i]->str,
-                  (long long)(score - earliest));
+        if (r->element[i]->str[0] == ':' && score <= (double)now + WORK_AGAIN_MS)
+            continue; /* somebody was told, and will be again */
+        cr_assert(score <= (double)earliest || score <= (double)now || score <= held_until(w, r->element[i]->str),
+                  "the lane %s is in the index %f ms too late", r->element[i]->str, score - (double)earliest);
     }
     for (size_t i = 0; i < w->place_count; i++) {
-        bool is_there = w->places[i].kind != KIND_LANE;
+        const struct place *p = &w->places[i];
+        bool is_there = p->kind == KIND_STREAM || p->kind == KIND_FINISHED || p->kind == KIND_DEAD_OF_QUEUE;
         for (size_t l = 0; l + 1 < r->elements; l += 2)
-            is_there = is_there || strcmp(w->places[i].queue, r->element[l]->str) == 0;
-        cr_assert(is_there, "the lane %s is not in the index", w->places[i].queue);
+            is_there = is_there || is_in_lane(p, r->element[l]->str);
+        cr_assert(is_there, "what %s waits in is not in the index", p->id);
     }
     freeReplyObject(r);
 }
@@ -353,6 +431,7 @@ void lua_check(struct lua_fixture *f)
     check_level(&w, LEVEL_BUSY, "busy");
     check_flight(&w);
     check_index(&w);
+    check_rates(&w);
     cr_assert_eq(lua_counter(f, "totals", "pending"), count_tasks(&w, LEVEL_PENDING, NULL), "totals.pending is wrong");
     free_world(&w);
 }

@@ -95,10 +95,13 @@ struct call *lua_begin(struct lua_fixture *f, enum script s)
 
 redisReply *lua_try(struct lua_fixture *f)
 {
+    redisContext *redis = redis_fixture_connection(f->redis);
+    void *reply = NULL;
+
     call_seal(&f->call);
-    redisReply *r = redisCommandArgv(redis_fixture_connection(f->redis), f->call.count, f->call.argv, f->call.lens);
-    cr_assert_not_null(r, "no reply to a script");
-    return r;
+    cr_assert_eq(redisAppendFormattedCommand(redis, f->call.bytes, f->call.byte_count), REDIS_OK);
+    cr_assert_eq(redisGetReply(redis, &reply), REDIS_OK, "no reply to a script");
+    return reply;
 }
 
 redisReply *lua_send(struct lua_fixture *f)
@@ -142,6 +145,7 @@ redisReply *lua_create_limited(struct lua_fixture *f, int64_t max_pending, const
         call_add_record_key(c, &f->keys, tasks[i].id);
     call_begin_args(c, &f->keys);
     call_add_int(c, max_pending);
+    call_add_int(c, lua_counter(f, "settings", ":"));
     for (size_t i = 0; i < count; i++) {
         struct task *t = task_create();
         free(t->queue);
@@ -157,12 +161,41 @@ redisReply *lua_create_limited(struct lua_fixture *f, int64_t max_pending, const
         call_add_str(c, tasks[i].id);
         call_add_str(c, tasks[i].due);
         call_add_str(c, tasks[i].queue);
-        call_add_text(c, (const char *)t->digest, TASK_DIGEST_BYTES);
-        call_add_text(c, spec.data, spec.len);
+        call_add(c, (const char *)t->digest, TASK_DIGEST_BYTES);
+        call_add(c, spec.data, spec.len);
         task_destroy(&t);
     }
     buf_deinit(&spec);
     return lua_send(f);
+}
+
+struct lua_queue lua_queue(struct lua_fixture *f, const char *action, const char *queue, const char *settings)
+{
+    struct call *c = lua_begin(f, SCRIPT_QUEUE);
+    struct lua_queue q = {0};
+
+    call_begin_args(c, &f->keys);
+    call_add_str(c, action);
+    call_add_str(c, queue);
+    if (settings)
+        call_add_str(c, settings);
+    redisReply *r = lua_send(f);
+    q.answer = (int)integer_at(r, 0);
+    if (q.answer >= 2)
+        cr_assert(stats_read_queue(r->element + 1, r->elements - 1, &q.found), "odd answer to %s", action);
+    else
+        cr_assert_eq(r->elements, 1);
+    freeReplyObject(r);
+    return q;
+}
+
+int lua_queue_do(struct lua_fixture *f, const char *action, const char *queue, const char *settings)
+{
+    struct lua_queue q = lua_queue(f, action, queue, settings);
+
+    free(q.found.name);
+    queue_settings_deinit(&q.found.settings);
+    return q.answer;
 }
 
 redisReply *lua_create(struct lua_fixture *f, const struct lua_new *tasks, size_t count)
@@ -181,13 +214,19 @@ int64_t lua_add(struct lua_fixture *f, const char *id, const char *due, const ch
 
 struct lua_moved lua_move(struct lua_fixture *f, int64_t room, int64_t max)
 {
+    return lua_move_behind(f, room, room, max);
+}
+
+struct lua_moved lua_move_behind(struct lua_fixture *f, int64_t room, int64_t behind_room, int64_t max)
+{
     struct call *c = lua_begin(f, SCRIPT_MOVE);
 
     call_begin_args(c, &f->keys);
     call_add_int(c, room);
     call_add_int(c, max);
+    call_add_int(c, behind_room);
     redisReply *r = lua_send(f);
-    struct lua_moved m = {integer_at(r, 0), integer_at(r, 1), integer_at(r, 2), integer_at(r, 3)};
+    struct lua_moved m = {integer_at(r, 0), integer_at(r, 1), integer_at(r, 2), integer_at(r, 3), integer_at(r, 5)};
     freeReplyObject(r);
     return m;
 }
@@ -233,8 +272,8 @@ static size_t claim(struct lua_fixture *f, const struct lua_entry *entries, size
         if (record->type == REDIS_REPLY_NIL)
             continue;
         cr_assert_eq(record_read(entries[i].id, record->str, record->len, &t), ERR_OK);
-        cr_assert_eq(t->state, TASK_DELIVERING);
         task_destroy(&t);
+        cr_assert_eq(lua_state(f, entries[i].id), TASK_DELIVERING);
         ours++;
     }
     freeReplyObject(r);
@@ -267,7 +306,7 @@ int lua_settle(struct lua_fixture *f, const struct lua_entry *e, char how, int64
 {
     struct task *t = lua_task(f, e->id);
     char error[] = "broken", how_text[] = {how, '\0'};
-    struct task_attempt last = {.at_ms = 1234567890123, .duration_ms = 17, .status = how == 'd' ? 204 : 500};
+    struct task_attempt last = {.at_ms = 1234567890123, .duration_us = 17000, .status = how == 'd' ? 204 : 500};
     struct buf attempts;
 
     if (how != 'd')
@@ -281,17 +320,17 @@ int lua_settle(struct lua_fixture *f, const struct lua_entry *e, char how, int64
     call_add_str(c, e->id);
     call_add_str(c, e->lease.entry_id);
     call_add_int(c, e->lease.generation);
-    call_add_text(c, how_text, 1);
+    call_add(c, how_text, 1);
     call_add_int(c, delay_ms);
     call_add_int(c, how == 'd' && t ? (int64_t)record_kept_bytes(t) : -1);
     call_add(c, attempts.data, attempts.len);
     redisReply *r = lua_send(f);
     cr_assert_eq(r->elements, 1);
-    int state = (int)integer_at(r->element[0], 0);
+    int64_t reached = integer_at(r, 0);
     freeReplyObject(r);
     buf_deinit(&attempts);
     task_destroy(&t);
-    return state;
+    return reached < TASK_STATE_COUNT ? (int)reached : TASK_SCHEDULED;
 }
 
 int lua_cancel(struct lua_fixture *f, const char *id)
@@ -323,19 +362,18 @@ int64_t lua_renew(struct lua_fixture *f, const char *consumer, const struct lua_
 
 int64_t lua_recover(struct lua_fixture *f, const char *gateway, int64_t claim_idle_ms)
 {
-    char error[] = "worker_lost";
     struct buf lost;
     struct call *c = lua_begin(f, SCRIPT_RECOVER);
 
     buf_init(&lost, 256);
-    record_write_attempts(&lost, &(struct task){0}, &(struct task_attempt){.error = error});
+    record_write_lost(&lost);
     call_begin_args(c, &f->keys);
     call_add_str(c, gateway);
     call_add_int(c, claim_idle_ms);
     call_add_str(c, "-");
     call_add_int(c, 100);
     call_add_int(c, TASK_TAKEOVERS_MAX);
-    call_add_text(c, lost.data, lost.len);
+    call_add(c, lost.data, lost.len);
     call_add_str(c, "0");
     redisReply *r = lua_send(f);
     int64_t count = integer_at(r, 1);
@@ -374,7 +412,7 @@ struct lua_orphans lua_orphans(struct lua_fixture *f, int64_t claim_idle_ms, boo
         struct call *c = lua_begin(f, SCRIPT_ORPHANS);
         call_begin_args(c, &f->keys);
         call_add_int(c, claim_idle_ms);
-        call_add_text(c, cursor, strlen(cursor));
+        call_add_str(c, cursor);
         call_add_int(c, 10);
         call_add_str(c, is_last_word ? "1" : "0");
         redisReply *r = lua_send(f);
@@ -389,35 +427,6 @@ struct lua_orphans lua_orphans(struct lua_fixture *f, int64_t claim_idle_ms, boo
         freeReplyObject(r);
     } while (strcmp(cursor, "0") != 0);
     return o;
-}
-
-char *lua_mend_step(struct lua_fixture *f, const char *at, int64_t limit, int64_t *repaired)
-{
-    struct call *c = lua_begin(f, SCRIPT_MEND);
-
-    call_begin_args(c, &f->keys);
-    call_add_str(c, at);
-    call_add_int(c, limit);
-    redisReply *r = lua_send(f);
-    char *next = xstrdup(r->element[0]->str);
-    *repaired = integer_at(r, 1);
-    freeReplyObject(r);
-    return next;
-}
-
-int64_t lua_mend(struct lua_fixture *f, int64_t limit)
-{
-    int64_t sum = 0, repaired;
-    char *at = xstrdup("");
-
-    do {
-        char *next = lua_mend_step(f, at, limit, &repaired);
-        free(at);
-        at = next;
-        sum += repaired;
-    } while (*at);
-    free(at);
-    return sum;
 }
 
 /* ----------------------------------------------------------------- state */

@@ -33,11 +33,23 @@ struct lua_new {
 redisReply *lua_create(struct lua_fixture *f, const struct lua_new *tasks, size_t count);
 redisReply *lua_create_limited(struct lua_fixture *f, int64_t max_pending, const struct lua_new *tasks, size_t count);
 int64_t lua_add(struct lua_fixture *f, const char *id, const char *due, const char *queue); /* a new id: its due time */
+/* The same with an expiry. */
+void lua_add_expiring(struct lua_fixture *f, const char *id, const char *due, const char *queue, int64_t expires_in_ms);
+
+/* Read or change a queue, as lua/queue.lua says; `settings` is for put alone, else NULL. Free what was found, or let
+ * lua_queue_do() do that. */
+struct lua_queue {
+    int answer; /* 0: not there, 1: not empty, 2: done, 3: made */
+    struct store_queue_stats found;
+};
+struct lua_queue lua_queue(struct lua_fixture *f, const char *action, const char *queue, const char *settings);
+int lua_queue_do(struct lua_fixture *f, const char *action, const char *queue, const char *settings);
 
 struct lua_moved {
-    int64_t moved, next_us, now_us, unread;
+    int64_t moved, next_us, now_us, unread, later_us;
 };
 struct lua_moved lua_move(struct lua_fixture *f, int64_t room, int64_t max);
+struct lua_moved lua_move_behind(struct lua_fixture *f, int64_t room, int64_t behind_room, int64_t max);
 
 struct lua_entry {
     char id[TASK_ID_MAX + 1];
@@ -55,6 +67,20 @@ struct lua_entry lua_start(struct lua_fixture *f, const char *id, const char *qu
 /* `how` is d, r, x or b; the attempt had status 500 and the error "broken", or none when delivered.
  * The state reached, -1 when stale. */
 int lua_settle(struct lua_fixture *f, const struct lua_entry *e, char how, int64_t delay_ms);
+
+/* As the gateway patches: to another body, and to another time. `due` NULL: as it is; `body` NULL: as it is. The record
+ * that was read is `read`, the one that is there now when NULL. `was_sent`: the answer was lost the first time. */
+struct lua_patch {
+    const char *id, *due, *body;
+    const struct task *read;
+    bool was_sent;
+    int64_t expires_in_ms; /* 0: as it is */
+};
+/* The state found, -1 when there is none. *out (may be NULL): the task as it was answered, NULL when nothing was done;
+ * task_destroy(). */
+int lua_patch(struct lua_fixture *f, const struct lua_patch *p, struct task **out);
+int lua_run(struct lua_fixture *f, const char *id, bool was_sent, struct task **out);
+int lua_redrive(struct lua_fixture *f, const char *id, bool was_sent, struct task **out);
 
 int lua_cancel(struct lua_fixture *f, const char *id); /* the state found, -1 when there is none */
 int64_t lua_renew(struct lua_fixture *f, const char *consumer, const struct lua_entry *entries, size_t count);

@@ -16,21 +16,36 @@
 
 struct redis_fixture {
     bool has_aof;
+    const char *appendfsync;
+    const char *const *env;
+    int load_delay_us;
     char *dir, *socket, *url;
     struct proc *server;
     redisContext *connection;
 };
 
-struct redis_fixture *redis_fixture_create_stopped(bool aof)
+/* Takes dir. */
+static struct redis_fixture *create(char *dir, bool aof, const char *appendfsync)
 {
     struct redis_fixture *f = calloc(1, sizeof(*f));
 
     cr_assert_not_null(f);
     f->has_aof = aof;
-    f->dir = tmpdir_create();
+    f->appendfsync = appendfsync;
+    f->dir = dir;
     f->socket = tmpdir_path(f->dir, "redis.sock");
     cr_assert(asprintf(&f->url, "unix://%s", f->socket) > 0);
     return f;
+}
+
+struct redis_fixture *redis_fixture_create_stopped(bool aof)
+{
+    return create(tmpdir_create(), aof, "always");
+}
+
+struct redis_fixture *redis_fixture_create_in(const char *dir, const char *appendfsync)
+{
+    return create(strdup(dir), true, appendfsync);
 }
 
 struct redis_fixture *redis_fixture_create(bool aof)
@@ -91,8 +106,19 @@ redisContext *redis_fixture_connection(struct redis_fixture *f)
     return f->connection;
 }
 
-void redis_fixture_start(struct redis_fixture *f)
+void redis_fixture_set_env(struct redis_fixture *f, const char *const *env)
 {
+    f->env = env;
+}
+
+void redis_fixture_load_slowly(struct redis_fixture *f, int delay_us)
+{
+    f->load_delay_us = delay_us;
+}
+
+void redis_fixture_launch(struct redis_fixture *f)
+{
+    char load_delay[16];
     const char *const argv[] = {"redis-server",
                                 "--port",
                                 "0",
@@ -105,13 +131,21 @@ void redis_fixture_start(struct redis_fixture *f)
                                 "--appendonly",
                                 f->has_aof ? "yes" : "no",
                                 "--appendfsync",
-                                "always",
+                                f->appendfsync,
                                 "--maxmemory-policy",
                                 "noeviction",
+                                "--key-load-delay",
+                                load_delay,
                                 NULL};
 
     cr_assert_null(f->server, "this Redis runs already");
-    f->server = proc_start(argv, NULL, NULL);
+    (void)snprintf(load_delay, sizeof(load_delay), "%d", f->load_delay_us);
+    f->server = proc_start(argv, f->env, NULL);
+}
+
+void redis_fixture_start(struct redis_fixture *f)
+{
+    redis_fixture_launch(f);
     redis_fixture_connection(f);
 }
 
@@ -130,6 +164,11 @@ void redis_fixture_pause(struct redis_fixture *f)
 void redis_fixture_resume(struct redis_fixture *f)
 {
     proc_signal(f->server, SIGCONT);
+}
+
+pid_t redis_fixture_pid(const struct redis_fixture *f)
+{
+    return proc_pid(f->server);
 }
 
 const char *redis_fixture_socket(const struct redis_fixture *f)

@@ -3,6 +3,7 @@
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* A private redis-server on a unix socket in a folder of its own, no TCP port; ready in about 15 ms. */
 
@@ -15,13 +16,25 @@ struct redis_fixture *redis_fixture_create(bool aof);
 /* The same, but not started yet: redis_fixture_start() does that. */
 struct redis_fixture *redis_fixture_create_stopped(bool aof);
 
+/* The same in a folder of the caller's, which is emptied at the end. Its append-only file is written as `appendfsync`
+ * says ("always", "everysec"). */
+struct redis_fixture *redis_fixture_create_in(const char *dir, const char *appendfsync);
+
 /* Kills the server and removes its folder. NULL-safe. */
 void redis_fixture_destroy(struct redis_fixture **f);
 
+/* More environment ("NAME=value", NULL ends) for later starts. Borrowed. */
+void redis_fixture_set_env(struct redis_fixture *f, const char *const *env);
+
+/* How long later starts take over each command of the append-only file; it answers LOADING meanwhile. */
+void redis_fixture_load_slowly(struct redis_fixture *f, int delay_us);
+
 void redis_fixture_start(struct redis_fixture *f);
+void redis_fixture_launch(struct redis_fixture *f); /* the same, but does not wait: it may end again */
 void redis_fixture_kill(struct redis_fixture *f);   /* SIGKILL, waits for its end */
 void redis_fixture_pause(struct redis_fixture *f);  /* SIGSTOP */
 void redis_fixture_resume(struct redis_fixture *f); /* SIGCONT */
+pid_t redis_fixture_pid(const struct redis_fixture *f);
 
 const char *redis_fixture_socket(const struct redis_fixture *f); /* the path */
 const char *redis_fixture_url(const struct redis_fixture *f);    /* "unix:///..." */

@@ -38,6 +38,7 @@ struct connection {
 struct sink {
     int fd, port;
     pthread_t acceptor;
+    bool is_listening;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_stopping, is_released; /* these and all below: under the lock */
@@ -263,7 +264,7 @@ static void *accept_all(void *arg)
     return NULL;
 }
 
-struct sink *sink_create(void)
+struct sink *sink_create_deaf(void)
 {
     struct sink *s = calloc(1, sizeof(*s));
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -279,10 +280,23 @@ struct sink *sink_create(void)
     s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_neq(s->fd, -1);
     cr_assert_eq(bind(s->fd, (const struct sockaddr *)&address, sizeof(address)), 0);
-    cr_assert_eq(listen(s->fd, 1024), 0);
     cr_assert_eq(getsockname(s->fd, (struct sockaddr *)&address, &length), 0);
     s->port = ntohs(address.sin_port);
+    return s;
+}
+
+void sink_listen(struct sink *s)
+{
+    cr_assert_eq(listen(s->fd, 1024), 0);
     cr_assert_eq(pthread_create(&s->acceptor, NULL, accept_all, s), 0);
+    s->is_listening = true;
+}
+
+struct sink *sink_create(void)
+{
+    struct sink *s = sink_create_deaf();
+
+    sink_listen(s);
     return s;
 }
 
@@ -293,7 +307,8 @@ void sink_destroy(struct sink **sink)
     if (!s)
         return;
     shutdown(s->fd, SHUT_RDWR); /* ends accept() */
-    pthread_join(s->acceptor, NULL);
+    if (s->is_listening)
+        pthread_join(s->acceptor, NULL);
     pthread_mutex_lock(&s->lock);
     s->is_stopping = true;
     pthread_cond_broadcast(&s->changed);

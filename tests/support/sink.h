@@ -31,6 +31,11 @@ struct sink_request {
 };
 
 struct sink *sink_create(void);
+
+/* One that refuses connections at its port until it is told to listen. */
+struct sink *sink_create_deaf(void);
+void sink_listen(struct sink *s);
+
 void sink_destroy(struct sink **s);
 
 int sink_port(const struct sink *s);
@@ -38,7 +43,8 @@ int sink_port(const struct sink *s);
 /* "http://127.0.0.1:PORT" + path. Borrowed, valid until the sink is destroyed. */
 const char *sink_url(struct sink *s, const char *path);
 
-/* The n-th request to `path` gets the n-th answer; the last one repeats. Strings are borrowed for good. */
+/* The n-th request to `path` gets the n-th answer; the last one repeats. The path is copied; the strings of
+ * the answers are borrowed for good. */
 void sink_script(struct sink *s, const char *path, const struct sink_answer *answers, size_t count);
 #define SINK_SCRIPT(s, path, ...)                                   \
     sink_script(s, path, (const struct sink_answer[]){__VA_ARGS__}, \

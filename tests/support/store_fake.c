@@ -164,6 +164,14 @@ static void answer(struct store *s, struct store_op *op)
         break;
     case STORE_SETTLE:
     case STORE_RENEW:
+    case STORE_LIST:
+    case STORE_GLANCE:
+    case STORE_PATCH:
+    case STORE_RUN:
+    case STORE_REDRIVE:
+    case STORE_QUEUE:
+    case STORE_PURGE:
+    case STORE_REDRIVE_QUEUE:
     case STORE_KIND_COUNT:
         op->err = ERR_INTERNAL;
         break;
@@ -300,19 +308,6 @@ void store_submit_chain(struct store *s, struct store_op *first, struct store_op
 bool store_is_up(const struct store *s)
 {
     return s != NULL;
-}
-
-void store_stats_destroy(struct store_stats **s)
-{
-    struct store_stats *self = *s;
-
-    *s = NULL;
-    if (!self)
-        return;
-    for (size_t i = 0; i < self->queue_count; i++)
-        free(self->queues[i].name);
-    free(self->queues);
-    free(self);
 }
 
 void store_fake_set_mode(struct store *s, enum store_fake_mode mode)

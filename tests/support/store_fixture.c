@@ -78,7 +78,7 @@ void ask_settle(struct ask *a, struct task *t, const struct lua_entry *e, enum s
     a->op.lease = e->lease;
     a->op.settle = how;
     a->op.retry_delay_ms = delay_ms;
-    a->op.attempt = (struct task_attempt){.at_ms = wait_wall_ms(), .duration_ms = 5, .status = 200};
+    a->op.attempt = (struct task_attempt){.at_ms = wait_wall_ms(), .duration_us = 5000, .status = 200};
     if (how != STORE_SETTLE_DELIVERED) {
         a->op.attempt.status = 500;
         a->op.attempt.error = error;

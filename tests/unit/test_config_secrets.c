@@ -124,7 +124,7 @@ Test(config_secrets, print_shows_all_effective_values_and_masks_secrets)
     cr_expect_null(strstr(out.data, "hunter2"));
     object = json_loads(out.data, JSON_REJECT_DUPLICATES, NULL);
     cr_assert_not_null(object, "%s", out.data);
-    cr_expect_eq(json_object_size(object), 32);
+    cr_expect_eq(json_object_size(object), 35);
     cr_expect_str_eq(json_string_value(json_object_get(object, "redis")), "redis://u:***@h:1/2");
     cr_expect_str_eq(json_string_value(json_object_get(object, "token")), "***");
     cr_expect_str_eq(json_string_value(json_object_get(object, "signing-secret")), "***");

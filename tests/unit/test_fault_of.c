@@ -23,7 +23,7 @@ Test(fault_of, the_code_of_an_error_tells_what_to_do)
         {"TRYAGAIN Multiple keys request during rehashing of slot", FAULT_NOT_NOW},
         {"CLUSTERDOWN The cluster is down", FAULT_NOT_NOW},
         {"MASTERDOWN Link with MASTER is down", FAULT_NOT_NOW},
-        {"WRONGTYPE Operation against a key holding the wrong kind of value", FAULT_OTHER},
+        {"WRONGTYPE Operation against a key holding the wrong kind of value", FAULT_WRONG_TYPE},
         {"ERR user_script:30: attempt to index a nil value", FAULT_OTHER},
         {"", FAULT_OTHER},
     };

@@ -213,3 +213,31 @@ Test(head, only_100_continue_can_be_expected)
         cr_expect_eq(head_expects_something_else(&h), rows[i].is_other, "row %zu", i);
     }
 }
+
+#define TRACEPARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+Test(head, a_traceparent_is_kept_when_it_is_right_and_given_once)
+{
+    static const struct {
+        struct given given[HEADERS_MAX];
+        bool is_kept;
+    } rows[] = {
+        {{{"traceparent", TRACEPARENT}}, true},
+        {{{"TraceParent", " \t" TRACEPARENT " "}}, true},
+        {{{NULL, NULL}}, false},
+        {{{"traceparent", ""}}, false},
+        {{{"traceparent", "  "}}, false},
+        {{{"traceparent", NULL}}, false},
+        {{{"traceparent", "00-1-1-01"}}, false},
+        {{{"traceparent", TRACEPARENT}, {"traceparent", TRACEPARENT}}, false},
+        {{{"tracestate", TRACEPARENT}}, false},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct head h = head_of(rows[i].given);
+        char kept[TASK_TRACEPARENT_BYTES + 1] = "";
+
+        cr_expect_eq(head_traceparent(&h, kept), rows[i].is_kept, "row %zu", i);
+        cr_expect_str_eq(kept, rows[i].is_kept ? TRACEPARENT : "", "row %zu", i);
+    }
+}

@@ -19,10 +19,11 @@ TestSuite(keys, .init = set_up, .fini = tear_down);
 /* In the order in which lua/common.lua takes them apart. */
 Test(keys, the_containers_have_their_names_in_the_order_of_the_scripts)
 {
-    static const char *const names[KEYS_FIXED] = {"shop{7}:lanes",     "shop{7}:ready",   "shop{7}:totals",
-                                                  "shop{7}:out",       "shop{7}:busy",    "shop{7}:queues",
-                                                  "shop{7}:delivered", "shop{7}:dead",    "shop{7}:cancelled",
-                                                  "shop{7}:expired",   "shop{7}:workers", "shop{7}:flight"};
+    static const char *const names[KEYS_FIXED] = {
+        "shop{7}:lanes",     "shop{7}:ready",   "shop{7}:totals",    "shop{7}:out",
+        "shop{7}:busy",      "shop{7}:queues",  "shop{7}:delivered", "shop{7}:dead",
+        "shop{7}:cancelled", "shop{7}:expired", "shop{7}:workers",   "shop{7}:flight",
+        "shop{7}:settings",  "shop{7}:rates",   "shop{7}:expiry",    "shop{7}:callbacks"};
 
     for (size_t i = 0; i < KEYS_FIXED; i++) {
         cr_expect_str_eq(keys.fixed[i], names[i]);

@@ -201,3 +201,26 @@ Test(outcome, retry_after_ends_where_its_length_says)
     cr_expect_eq(outcome_retry_after_ms("123456", 2, NOW_MS), 12000);
     cr_expect_eq(outcome_retry_after_ms("12\0", 3, NOW_MS), NONE);
 }
+
+Test(outcome, an_answer_tells_how_its_destination_is)
+{
+    static const struct {
+        int status;
+        int64_t retry_after_ms;
+        enum task_error_kind kind;
+        enum outcome_health health;
+    } rows[] = {
+        {200, NONE, TASK_ERROR_NONE, OUTCOME_ALIVE},     {200, 5000, TASK_ERROR_NONE, OUTCOME_ALIVE},
+        {301, NONE, TASK_ERROR_STATUS, OUTCOME_ALIVE},   {404, NONE, TASK_ERROR_STATUS, OUTCOME_ALIVE},
+        {410, NONE, TASK_ERROR_STATUS, OUTCOME_ALIVE},   {429, NONE, TASK_ERROR_STATUS, OUTCOME_BUSY},
+        {429, 1000, TASK_ERROR_STATUS, OUTCOME_BUSY},    {500, 1000, TASK_ERROR_STATUS, OUTCOME_FAILING},
+        {503, NONE, TASK_ERROR_STATUS, OUTCOME_FAILING}, {503, 0, TASK_ERROR_STATUS, OUTCOME_BUSY},
+        {503, 1000, TASK_ERROR_STATUS, OUTCOME_BUSY},    {0, NONE, TASK_ERROR_DNS, OUTCOME_FAILING},
+        {0, NONE, TASK_ERROR_CONNECT, OUTCOME_FAILING},  {0, NONE, TASK_ERROR_TIMEOUT, OUTCOME_FAILING},
+        {0, NONE, TASK_ERROR_PROTOCOL, OUTCOME_FAILING}, {0, NONE, TASK_ERROR_BLOCKED, OUTCOME_UNKNOWN},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++)
+        cr_expect_eq(outcome_health(rows[i].status, rows[i].retry_after_ms, rows[i].kind), rows[i].health, "row %zu",
+                     i);
+}

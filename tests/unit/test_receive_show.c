@@ -14,7 +14,7 @@ static struct shown webhook(void)
     return (struct shown){.method = "POST",
                           .target = "/hook",
                           .id = "reminder-1",
-                          .attempt = "2",
+                          .attempt = "1",
                           .due = DUE_TEXT,
                           .arrived_ms = DUE_MS + 3};
 }
@@ -38,7 +38,20 @@ Test(receive_show, a_webhook_is_a_line_with_its_id_attempt_lateness_signature_an
     struct shown s = webhook();
 
     cr_expect_str_eq(shown_text(&s, SHOWN_RIGHT),
-                     "2025-11-30T18:00:00.003Z  reminder-1  attempt 2  3 ms late  signature right  POST /hook\n");
+                     "2025-11-30T18:00:00.003Z  reminder-1  attempt 1  3 ms late  signature right  POST /hook\n");
+}
+
+Test(receive_show, a_retry_is_not_called_late_but_says_how_long_ago_its_task_was_due)
+{
+    struct shown s = webhook();
+    int64_t late_ms = 0;
+
+    s.attempt = "2";
+    cr_expect_not_null(strstr(shown_text(&s, SHOWN_RIGHT), "reminder-1  attempt 2  due 3 ms ago  signature right"));
+    cr_expect_not(show_lateness(&s, &late_ms));
+    s.attempt = "1";
+    cr_expect(show_lateness(&s, &late_ms));
+    cr_expect_eq(late_ms, 3);
 }
 
 Test(receive_show, the_body_follows_on_a_line_of_its_own)

@@ -1,5 +1,9 @@
 #include "http/route_priv.h"
+#include "http/batch_priv.h"
+#include "http/edit_priv.h"
+#include "http/list_priv.h"
 #include "http/ops_priv.h"
+#include "http/queues_priv.h"
 #include "http/tasks_priv.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -17,21 +21,36 @@ Test(route, each_call_is_found_by_method_and_path)
         const char *target;
         void (*handle)(struct request *r);
         const char *id;
-        bool is_public;
-        bool takes_body;
+        unsigned flags;
     } rows[] = {
-        {"POST", "/tasks", tasks_create, "", false, true},
-        {"GET", "/tasks/abc", tasks_get, "abc", false, false},
-        {"HEAD", "/tasks/abc", tasks_get, "abc", false, false},
-        {"DELETE", "/tasks/abc", tasks_cancel, "abc", false, false},
-        {"GET", "/stats", ops_stats, "", false, false},
-        {"GET", "/healthz", ops_healthz, "", true, false},
-        {"HEAD", "/healthz", ops_healthz, "", true, false},
-        {"GET", "/readyz", ops_readyz, "", true, false},
-        {"GET", "/openapi.yaml", ops_openapi, "", true, false},
-        {"OPTIONS", "/tasks", ops_options, "", false, false},
-        {"OPTIONS", "/healthz", ops_options, "", true, false},
-        {"OPTIONS", "*", ops_options, "", false, false},
+        {"POST", "/tasks", tasks_create, "", ROUTE_BODY},
+        {"GET", "/tasks", list_tasks, "", ROUTE_QUERY},
+        {"GET", "/tasks/abc", tasks_get, "abc", ROUTE_PLAIN},
+        {"HEAD", "/tasks/abc", tasks_get, "abc", ROUTE_PLAIN},
+        {"DELETE", "/tasks/abc", tasks_cancel, "abc", ROUTE_PLAIN},
+        {"PATCH", "/tasks/abc", edit_patch, "abc", ROUTE_BODY},
+        {"POST", "/tasks/abc/run", edit_run, "abc", ROUTE_PLAIN},
+        {"POST", "/tasks/abc/redrive", edit_redrive, "abc", ROUTE_PLAIN},
+        {"POST", "/tasks/batch", tasks_batch, "", ROUTE_BODY | ROUTE_BATCH},
+        {"GET", "/tasks/batch", tasks_get, "batch", ROUTE_PLAIN},
+        {"POST", "/tasks/run/run", edit_run, "run", ROUTE_PLAIN},
+        {"GET", "/queues", queues_list, "", ROUTE_PLAIN},
+        {"GET", "/queues/mail", queues_get, "mail", ROUTE_PLAIN},
+        {"PUT", "/queues/mail", queues_put, "mail", ROUTE_BODY},
+        {"DELETE", "/queues/mail", queues_delete, "mail", ROUTE_PLAIN},
+        {"POST", "/queues/mail/pause", queues_pause, "mail", ROUTE_PLAIN},
+        {"POST", "/queues/mail/resume", queues_resume, "mail", ROUTE_PLAIN},
+        {"POST", "/queues/mail/purge", queues_purge, "mail", ROUTE_PLAIN},
+        {"POST", "/queues/mail/redrive", queues_redrive, "mail", ROUTE_MAYBE_BODY},
+        {"GET", "/stats", ops_stats, "", ROUTE_PLAIN},
+        {"GET", "/destinations", ops_destinations, "", ROUTE_PLAIN},
+        {"GET", "/healthz", ops_healthz, "", ROUTE_PUBLIC},
+        {"HEAD", "/healthz", ops_healthz, "", ROUTE_PUBLIC},
+        {"GET", "/readyz", ops_readyz, "", ROUTE_PUBLIC},
+        {"GET", "/openapi.yaml", ops_openapi, "", ROUTE_PUBLIC},
+        {"OPTIONS", "/tasks", ops_options, "", ROUTE_PLAIN},
+        {"OPTIONS", "/healthz", ops_options, "", ROUTE_PUBLIC},
+        {"OPTIONS", "*", ops_options, "", ROUTE_PLAIN},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -40,8 +59,9 @@ Test(route, each_call_is_found_by_method_and_path)
         cr_assert_eq(route_find(rows[i].method, rows[i].target, &m), ERR_OK, "row %zu", i);
         cr_expect_eq(m.route->handle, rows[i].handle, "row %zu", i);
         cr_expect_str_eq(m.id, rows[i].id, "row %zu", i);
-        cr_expect_eq(m.is_public, rows[i].is_public, "row %zu", i);
-        cr_expect_eq(m.route->takes_body, rows[i].takes_body, "row %zu", i);
+        cr_expect_eq(m.is_public, (rows[i].flags & ROUTE_PUBLIC) != 0, "row %zu", i);
+        if (strcmp(rows[i].method, "OPTIONS") != 0)
+            cr_expect_eq(m.route->flags, rows[i].flags, "row %zu", i);
     }
 }
 
@@ -94,7 +114,9 @@ Test(route, what_is_no_path_of_ours_is_not_found)
         "http://h",
         "http://",
         "ftp://h/stats",
-        "/tasks/a/run",
+        "/queues/",
+        "/queues/a/stop",
+        "/queues//pause",
     };
 
     for (size_t i = 0; i < COUNT(targets); i++) {
@@ -113,16 +135,15 @@ Test(route, a_wrong_method_is_told_the_right_ones)
         const char *target;
         const char *allow;
     } rows[] = {
-        {"PUT", "/tasks", "POST, OPTIONS"},
-        {"GET", "/tasks", "POST, OPTIONS"},
-        {"HEAD", "/tasks", "POST, OPTIONS"},
-        {"post", "/tasks", "POST, OPTIONS"},
-        {"", "/tasks", "POST, OPTIONS"},
-        {"TRACE", "/tasks/a", "GET, HEAD, DELETE, OPTIONS"},
-        {"PATCH", "/tasks/a", "GET, HEAD, DELETE, OPTIONS"},
+        {"PUT", "/tasks", "GET, HEAD, POST, OPTIONS"},
+        {"post", "/tasks", "GET, HEAD, POST, OPTIONS"},
+        {"", "/tasks", "GET, HEAD, POST, OPTIONS"},
+        {"TRACE", "/tasks/a", "GET, HEAD, PATCH, DELETE, OPTIONS"},
+        {"PATCH", "/queues/a", "GET, HEAD, PUT, DELETE, OPTIONS"},
+        {"GET", "/queues/a/pause", "POST, OPTIONS"},
         {"GeT", "/stats", "GET, HEAD, OPTIONS"},
         {"CONNECT", "/healthz", "GET, HEAD, OPTIONS"},
-        {"GET", "*", "GET, HEAD, POST, DELETE, OPTIONS"},
+        {"GET", "*", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -140,10 +161,10 @@ Test(route, options_tells_the_methods_of_a_path)
         const char *target;
         const char *allow;
     } rows[] = {
-        {"/tasks", "POST, OPTIONS"},
-        {"/tasks/a", "GET, HEAD, DELETE, OPTIONS"},
+        {"/tasks", "GET, HEAD, POST, OPTIONS"},
+        {"/tasks/a", "GET, HEAD, PATCH, DELETE, OPTIONS"},
         {"/readyz", "GET, HEAD, OPTIONS"},
-        {"*", "GET, HEAD, POST, DELETE, OPTIONS"},
+        {"*", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {

@@ -376,3 +376,44 @@ Test(target, a_refusal_fits_its_room_whatever_the_host)
     cr_expect_null(check(url, 999, "", detail));
     cr_expect_lt(strlen(detail), TARGET_DETAIL_SIZE);
 }
+
+Test(target, a_place_is_a_scheme_host_and_port)
+{
+    static const struct {
+        const char *url, *name;
+    } rows[] = {
+        {"http://a.example/x", "http://a.example:80"},
+        {"https://a.example", "https://a.example:443"},
+        {"HTTPS://A.Example:8443?q=a:1", "https://a.example:8443"},
+        {"http://a.example:00080/", "http://a.example:80"},
+        {"http://[2001:DB8::1]/a:7", "http://[2001:db8::1]:80"},
+        {"http://[::1]:9/", "http://[::1]:9"},
+        {"http://a#b", "http://a:80"},
+        {"http://a:7#b", "http://a:7"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct target_place place, again;
+        target_place(rows[i].url, &place);
+        char *name = target_place_name(&place);
+        cr_expect_str_eq(name, rows[i].name, "%s", rows[i].url);
+        target_place(name, &again);
+        cr_expect_eq(target_place_hash(&place), target_place_hash(&again), "%s", rows[i].url);
+        cr_expect_eq(target_host_hash(&place), target_host_hash(&again), "%s", rows[i].url);
+        free(name);
+    }
+}
+
+Test(target, places_that_differ_in_one_part_differ)
+{
+    static const char *const urls[] = {"http://a/", "https://a/", "http://a:443/", "http://b/", "http://a:81/"};
+
+    for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
+        for (size_t j = 0; j < i; j++) {
+            struct target_place a, b;
+            target_place(urls[i], &a);
+            target_place(urls[j], &b);
+            cr_expect_neq(target_place_hash(&a), target_place_hash(&b), "%s %s", urls[i], urls[j]);
+        }
+    }
+}

@@ -104,6 +104,51 @@ Test(task_json, delays_are_read)
     }
 }
 
+Test(task_json, an_expiry_is_read)
+{
+    static const struct {
+        const char *members;
+        bool is_relative;
+        int64_t expires_ms;
+    } rows[] = {
+        {",'expires_in':1", true, 1},
+        {",'expires_in':'1h30m'", true, 5400000},
+        {",'expires_in':'3653d'", true, PARSE_MAX_DELAY_MS},
+        {",'expires_at':0", false, 0}, /* long past: it will expire at once */
+        {",'expires_at':1900000000123", false, INT64_C(1900000000123)},
+        {",'expires_at':'1994-11-06T08:49:37.000000001Z'", false, INT64_C(784111777001)},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct task *t = task_with(rows[i].members);
+
+        cr_assert_not_null(t);
+        cr_expect(t->has_expiry, "%s", rows[i].members);
+        cr_expect_eq(t->is_expiry_relative, rows[i].is_relative, "%s", rows[i].members);
+        cr_expect_eq(t->expires_ms, rows[i].expires_ms, "%s", rows[i].members);
+        task_destroy(&t);
+    }
+    struct task *without = task_with("");
+
+    cr_expect(without && !without->has_expiry);
+    task_destroy(&without);
+}
+
+Test(task_json, the_urls_to_call_back_are_read_like_the_url)
+{
+    struct task *t = task_with(",'on_success':'HTTP://127.0.0.1/a#b','on_failure':'https://example.com/c'");
+
+    cr_assert_not_null(t);
+    cr_expect_str_eq(t->on_success, "HTTP://127.0.0.1/a");
+    cr_expect_str_eq(t->on_failure, "https://example.com/c");
+    task_destroy(&t);
+    t = task_with("");
+    cr_assert_not_null(t);
+    cr_expect_null(t->on_success);
+    cr_expect_null(t->on_failure);
+    task_destroy(&t);
+}
+
 Test(task_json, times_are_read)
 {
     static const struct {
@@ -277,9 +322,9 @@ Test(task_json, bounds_themselves_are_within)
         ",'retry':{'max_attempts':1}",
         ",'retry':{'max_attempts':1000}",
         ",'retry':{'initial':1}",
-        ",'retry':{'initial':'10m'}", /* as long as max */
+        ",'retry':{'initial':'10m1ms'}", /* over the default of max, which follows */
         ",'retry':{'initial':'3653d','max':'3653d'}",
-        ",'retry':{'max':'1s'}", /* as long as initial */
+        ",'retry':{'max':999}", /* below the default of initial, which follows */
         ",'retry':{'initial':1,'max':1}",
         ",'retry':{'multiplier':1}",
         ",'retry':{'multiplier':1.0e0}",

@@ -74,15 +74,18 @@ Test(task_json_write, a_new_task_has_every_member_in_the_documented_order)
                 "{\"id\":\"order-17\",\"queue\":\"mail\",\"state\":\"scheduled\","
                 "\"url\":\"http://example.com/?q=\\\"x\\\"\",\"method\":\"POST\",\"run_at\":\"" T1_TEXT
                 "\",\"created_at\":\"" T2_TEXT "\",\"attempts\":0,\"max_attempts\":5,\"next_attempt_at\":\"" T1_TEXT
-                "\",\"finished_at\":null,\"cancel_requested\":false,\"last_attempt\":null}");
+                "\",\"expires_at\":null,\"finished_at\":null,\"cancel_requested\":false,\"last_attempt\":null}");
 }
 
 Test(task_json_write, a_finished_task_shows_its_last_attempt)
 {
     struct task t = stored_task();
-    struct task_attempt history[] = {
-        {.at_ms = T1, .duration_ms = 1, .status = 0, .error = (char[]){"refused"}},
-        {.at_ms = T2, .duration_ms = 42, .status = 500, .error = (char[]){"say \"no\"\n"}}};
+    struct task_attempt history[] = {{.at_ms = T1, .duration_us = 1000, .status = 0, .error = (char[]){"refused"}},
+                                     {.at_ms = T2,
+                                      .duration_us = 42999,
+                                      .status = 500,
+                                      .error_kind = TASK_ERROR_STATUS,
+                                      .error = (char[]){"say \"no\"\n"}}};
 
     t.state = TASK_DEAD;
     t.method = TASK_METHOD_DELETE;
@@ -94,8 +97,53 @@ Test(task_json_write, a_finished_task_shows_its_last_attempt)
                 "{\"id\":\"order-17\",\"queue\":\"mail\",\"state\":\"dead\","
                 "\"url\":\"http://example.com/?q=\\\"x\\\"\",\"method\":\"DELETE\",\"run_at\":\"" T1_TEXT
                 "\",\"created_at\":\"" T2_TEXT "\",\"attempts\":2,\"max_attempts\":5,\"next_attempt_at\":null,"
-                "\"finished_at\":\"" T3_TEXT "\",\"cancel_requested\":true,\"last_attempt\":{\"at\":\"" T2_TEXT
-                "\",\"status\":500,\"error\":\"say \\\"no\\\"\\n\",\"duration_ms\":42}}");
+                "\"expires_at\":null,\"finished_at\":\"" T3_TEXT
+                "\",\"cancel_requested\":true,\"last_attempt\":{\"at\":\"" T2_TEXT
+                "\",\"status\":500,\"error\":\"say \\\"no\\\"\\n\",\"error_kind\":\"status\",\"duration_ms\":42}}");
+}
+
+Test(task_json_write, the_whole_task_shows_its_attempts_with_their_times)
+{
+    static const char want[] =
+        "[{\"at\":\"" T1_TEXT "\",\"status\":null,\"error\":\"refused\",\"error_kind\":\"connect\","
+        "\"duration_ms\":1.002,\"lateness_ms\":null,\"dns_ms\":0.000,\"connect_ms\":null,\"tls_ms\":null,"
+        "\"first_byte_ms\":null},"
+        "{\"at\":\"" T2_TEXT "\",\"status\":200,\"error\":null,\"error_kind\":null,\"duration_ms\":1234.567,"
+        "\"lateness_ms\":0.700,\"dns_ms\":1.000,\"connect_ms\":20.010,\"tls_ms\":300.100,\"first_byte_ms\":900.099}]";
+    struct task t = stored_task();
+    struct task_attempt history[] = {
+        {.at_ms = T1,
+         .duration_us = 1002,
+         .error_kind = TASK_ERROR_CONNECT,
+         .error = (char[]){"refused"},
+         .lateness_us = TASK_TIME_NONE,
+         .phases = {0, TASK_TIME_NONE, TASK_TIME_NONE, TASK_TIME_NONE}},
+        {.at_ms = T2,
+         .duration_us = 1234567,
+         .status = 200,
+         .lateness_us = 700,
+         .phases = {1000, 20010, 300100, 900099}},
+    };
+    struct buf out;
+
+    t.history = history;
+    t.history_count = COUNT(history);
+    buf_init(&out, 4096);
+    task_json_write(&out, &t, TASK_JSON_FULL);
+    buf_putc(&out, '\0');
+    cr_expect_not_null(strstr(out.data, want), "%s", out.data);
+    buf_clear(&out);
+    task_json_write(&out, &t, TASK_JSON_SUMMARY);
+    buf_putc(&out, '\0');
+    cr_expect_null(strstr(out.data, "history"), "%s", out.data);
+    buf_deinit(&out);
+}
+
+Test(task_json_write, every_kind_of_failure_has_a_name)
+{
+    cr_expect_null(task_error_kind_name(TASK_ERROR_NONE));
+    for (int k = TASK_ERROR_NONE + 1; k < TASK_ERROR_KIND_COUNT; k++)
+        cr_expect_not_null(task_error_kind_name((enum task_error_kind)k), "%d", k);
 }
 
 Test(task_json_write, the_times_follow_the_state)
@@ -128,10 +176,36 @@ Test(task_json_write, the_times_follow_the_state)
     }
 }
 
+Test(task_json_write, what_a_task_has_besides_is_shown_or_null)
+{
+    struct task t = stored_task();
+    json_t *tree = written(&t, TASK_JSON_FULL);
+
+    cr_expect_str_eq(text_of(tree, "expires_at"), "null");
+    cr_expect_str_eq(text_of(tree, "on_success"), "null");
+    cr_expect_str_eq(text_of(tree, "on_failure"), "null");
+    cr_expect_str_eq(text_of(tree, "traceparent"), "null");
+    json_decref(tree);
+    t.has_expiry = true;
+    t.expires_ms = T3;
+    t.on_success = (char[]){"https://a.example/"};
+    t.on_failure = (char[]){"https://b.example/"};
+    t.traceparent = (char[]){"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"};
+    tree = written(&t, TASK_JSON_FULL);
+    cr_expect_str_eq(text_of(tree, "expires_at"), T3_TEXT);
+    cr_expect_str_eq(text_of(tree, "on_success"), t.on_success);
+    cr_expect_str_eq(text_of(tree, "on_failure"), t.on_failure);
+    cr_expect_str_eq(text_of(tree, "traceparent"), t.traceparent);
+    json_decref(tree);
+    tree = written(&t, TASK_JSON_SUMMARY);
+    cr_expect_str_eq(text_of(tree, "expires_at"), T3_TEXT, "every answer says when it expires");
+    json_decref(tree);
+}
+
 Test(task_json_write, an_attempt_without_an_answer_has_no_status)
 {
     struct task t = stored_task();
-    struct task_attempt attempt = {.at_ms = T1, .duration_ms = 0, .status = 0, .error = (char[]){"bad \xff bytes"}};
+    struct task_attempt attempt = {.at_ms = T1, .duration_us = 0, .status = 0, .error = (char[]){"bad \xff bytes"}};
 
     t.history = &attempt;
     t.history_count = 1;
@@ -163,10 +237,10 @@ Test(task_json_write, only_the_full_form_has_headers_and_body)
     t.body_bytes = 1;
     json_t *tree = written(&t, TASK_JSON_SUMMARY);
 
-    cr_expect_eq(json_object_size(tree), 13);
+    cr_expect_eq(json_object_size(tree), 14);
     json_decref(tree);
     tree = written(&t, TASK_JSON_FULL);
-    cr_expect_eq(json_object_size(tree), 15);
+    cr_expect_eq(json_object_size(tree), 20);
     cr_expect_str_eq(text_of(json_object_get(tree, "headers"), "A"), "b");
     cr_expect_str_eq(text_of(tree, "body"), "x");
     json_decref(tree);
