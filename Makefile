@@ -120,7 +120,7 @@ $(BUILD)/tests/e2e/clock_step.so: tests/preload/clock_step.c
 	$(Q)$(CC) -std=c11 -O2 $(WARN) $(WERROR) -D_GNU_SOURCE -fPIC -shared -o $@ $<
 $(FUZZ): LDFLAGS += -fsanitize=fuzzer
 # These suites run against a store that is not there: the fake comes before the archive and wins.
-$(BUILD)/tests/integration/test_http $(BUILD)/tests/integration/test_http_limits: $(BUILD)/tests/support/store_fake.o
+$(addprefix $(BUILD)/tests/integration/,test_http test_http_heads test_http_limits): $(BUILD)/tests/support/store_fake.o
 programs: all $(UNIT) $(INTEG) $(E2E) $(CHAOS)
 
 # --- what must be installed (Debian, Ubuntu) --------------------------------------------------------------------

@@ -24,8 +24,10 @@
     X(ERR_STATE_CONFLICT, "state_conflict", 409, "The task's state does not allow this")                   \
     X(ERR_QUEUE_NOT_EMPTY, "queue_not_empty", 409, "The queue has pending tasks")                          \
     X(ERR_TOO_BIG, "body_too_large", 413, "The body is over the limit")                                    \
+    X(ERR_TARGET_TOO_LONG, "target_too_long", 414, "The request target is over the limit")                 \
     X(ERR_UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", 415, "The body must be application/json")      \
     X(ERR_EXPECTATION_FAILED, "expectation_failed", 417, "Only 100-continue can be expected")              \
+    X(ERR_HEAD_TOO_LARGE, "head_too_large", 431, "The request's headers are over the limit")               \
     X(ERR_INTERNAL, "internal", 500, "Something went wrong in the gateway")                                \
     X(ERR_NOMEM, "out_of_memory", 503, "The gateway is out of memory")                                     \
     X(ERR_IO, "io", 500, "Something went wrong in the gateway")                                            \

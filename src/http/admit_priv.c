@@ -13,6 +13,46 @@
 
 #define POINTER_SIZE 200
 
+static size_t parameter_count(const char *target)
+{
+    const char *query = strchr(target, '?');
+    size_t count = query != NULL;
+
+    for (const char *c = query; c && *c; c++)
+        count += *c == '&';
+    return count;
+}
+
+bool admit_target(struct request *r)
+{
+    size_t count = parameter_count(r->target);
+    size_t bytes = strlen(r->target) + count * FIELD_BYTES;
+    char detail[160];
+
+    if (bytes <= TARGET_MAX_BYTES)
+        return true;
+    (void)snprintf(detail, sizeof(detail),
+                   "A request target may have %zu bytes, of which a parameter takes %zu more than its text; it has %zu",
+                   TARGET_MAX_BYTES, FIELD_BYTES, bytes);
+    reply_problem(&r->reply, ERR_TARGET_TOO_LONG, detail);
+    return false;
+}
+
+bool admit_size(struct request *r, size_t head_bytes, size_t header_count)
+{
+    size_t bytes = head_bytes + (header_count + parameter_count(r->target)) * FIELD_BYTES;
+    char detail[160];
+
+    if (bytes <= HEAD_MAX_BYTES)
+        return true;
+    (void)snprintf(detail, sizeof(detail),
+                   "A request's head may have %zu bytes, of which a header, parameter or cookie takes %zu more than "
+                   "its text; it has %zu",
+                   HEAD_MAX_BYTES, FIELD_BYTES, bytes);
+    reply_problem(&r->reply, ERR_HEAD_TOO_LARGE, detail);
+    return false;
+}
+
 static enum err check_query(struct request *r)
 {
     enum err err = ERR_OK;

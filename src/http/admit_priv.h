@@ -4,7 +4,14 @@
 #include "http/request_priv.h"
 
 /* Which requests get to their handler. All that is wrong before a handler could look is found here, in one order:
- * no room, shutting down, 401, 403, framing, Expect, path, method, query, size, media type. */
+ * 414, 431, no room, shutting down, 401, 403, framing, Expect, path, method, query, size, media type.
+ *
+ * A parameter of the query or a header counts as FIELD_BYTES besides its text: libmicrohttpd keeps some 64 for each, in
+ * the same memory. (RFC 9110, section 4.1, recommends 8000 bytes for a target.) */
+
+#define TARGET_MAX_BYTES ((size_t)8 * 1024)
+#define HEAD_MAX_BYTES ((size_t)15 * 1024)
+#define FIELD_BYTES ((size_t)80)
 
 enum admit {
     ADMIT_BODY = 0,     /* fine so far: read the body */
@@ -13,6 +20,12 @@ enum admit {
     ADMIT_REFUSE_BODY,  /* the reply is set; the body is too large to be waited for */
     ADMIT_COUNT         /* number of verdicts, not one of them */
 };
+
+/* Whether the target is as short as it must be. False: the reply is set. */
+bool admit_target(struct request *r);
+
+/* Whether a head of so many bytes, its request line included, and headers is. False: the reply is set. */
+bool admit_size(struct request *r, size_t head_bytes, size_t header_count);
 
 /* Judge the head. `is_excess`: the connection is one too many. */
 enum admit admit_head(struct request *r, const char *method, bool is_excess);

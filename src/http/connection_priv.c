@@ -124,6 +124,7 @@ static bool is_request_too_slow(const struct connection *c, int64_t now_mono_ms)
         return age_ms > CONNECTION_REQUEST_MS || (read_tcp(c, &tcp) && has_left(c, &tcp));
     case REQUEST_ANSWERED:
         return age_ms > CONNECTION_REQUEST_MS;
+    case REQUEST_REFUSED_HEAD:
     case REQUEST_REFUSED:
         return now_mono_ms - c->refused_mono_ms > CONNECTION_LINGER_MS;
     case REQUEST_WAITING:

@@ -20,13 +20,14 @@ struct connection;
 struct MHD_Connection;
 
 enum request_phase {
-    REQUEST_HEAD = 0,   /* its headers are still coming */
-    REQUEST_BODY,       /* its body is read */
-    REQUEST_ANSWERED,   /* the reply is ready; what is left of the body is read away first */
-    REQUEST_REFUSED,    /* was answered on the socket in the middle of its body; what still comes is read away */
-    REQUEST_WAITING,    /* its operation is with the store */
-    REQUEST_SUSPENDED,  /* the same, and libmicrohttpd has suspended the connection */
-    REQUEST_PHASE_COUNT /* number of phases, not one of them */
+    REQUEST_HEAD = 0,     /* its headers are still coming */
+    REQUEST_BODY,         /* its body is read */
+    REQUEST_ANSWERED,     /* the reply is ready; what is left of the body is read away first */
+    REQUEST_REFUSED_HEAD, /* was answered on the socket before its head had ended; what still comes is read away */
+    REQUEST_REFUSED,      /* was answered on the socket in the middle of its body; what still comes is read away */
+    REQUEST_WAITING,      /* its operation is with the store */
+    REQUEST_SUSPENDED,    /* the same, and libmicrohttpd has suspended the connection */
+    REQUEST_PHASE_COUNT   /* number of phases, not one of them */
 };
 
 /* What requests need of the server. */

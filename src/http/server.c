@@ -5,6 +5,7 @@
 #include "base/queue.h"
 #include "base/thread.h"
 #include "http/admit_priv.h"
+#include "http/answer_priv.h"
 #include "http/connection_priv.h"
 #include "http/listen_priv.h"
 #include "http/outbox_priv.h"
@@ -31,16 +32,17 @@
  * request and closed its half of the connection would be taken for gone and get no answer. In between the client may
  * really go; so the request is held by its operation too (request_priv.h).
  *
- * libmicrohttpd takes no answer in the middle of a body. A body that must not be read on is answered on the socket by
- * refuse_on_socket(), which then only reads and drops, for two seconds at most, so that the answer is not lost in a
- * reset.
+ * libmicrohttpd takes no answer in the middle of a body, and has no memory for one when the head fills its pool. What
+ * must not be read on is answered on the socket (answer_on_socket()), and the rest is only read and dropped, for two
+ * seconds at most, so that the answer is not lost in a reset.
  *
  * Stopping: no new connections, 503 for new requests, the rest is finished; MHD_stop_daemon aborts while a connection
  * is suspended, and none is once every operation has come back, which the store promises by each one's deadline. */
 
-#define POOL_BYTES ((size_t)16 * 1024) /* libmicrohttpd's memory for a connection: heads and pieces of bodies */
-#define EXCESS_CONNECTIONS 64          /* over the limit, to be told so */
-#define TURN_MAX_MS 250                /* after its limit libmicrohttpd accepts only at the next MHD_run */
+/* libmicrohttpd's memory for a connection: heads, pieces of bodies, and the head of an answer. */
+#define POOL_BYTES ((size_t)(HEAD_MAX_BYTES + 1024))
+#define EXCESS_CONNECTIONS 64 /* over the limit, to be told so */
+#define TURN_MAX_MS 250       /* after its limit libmicrohttpd accepts only at the next MHD_run */
 #define LARGE_PEAK_BYTES ((size_t)8 * 1024 * 1024)
 #define REPLY_FACTOR 6 /* a byte of a body is at most so many in JSON, \u0001 */
 #define REPLY_SPARE_BYTES ((size_t)16 * 1024 * 1024)
@@ -63,68 +65,6 @@ struct server {
     atomic_bool stop_asked;
     atomic_bool is_done;
 };
-
-/* ---- answers ---- */
-
-static struct MHD_Response *make_response(struct reply *reply)
-{
-    struct reply_header headers[REPLY_HEADERS_MAX];
-    size_t count = reply_headers(reply, headers);
-    size_t n = 0;
-    char *body = buf_take(&reply->body, &n);
-    struct MHD_Response *response = body ? MHD_create_response_from_buffer(n, body, MHD_RESPMEM_MUST_FREE) : NULL;
-    bool is_complete = response != NULL;
-
-    if (!response)
-        free(body);
-    for (size_t i = 0; i < count && is_complete; i++)
-        is_complete = MHD_add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
-    if (response && !is_complete) {
-        MHD_destroy_response(response);
-        response = NULL;
-    }
-    return response;
-}
-
-static enum MHD_Result queue_reply(struct request *r)
-{
-    enum MHD_Result result = MHD_NO; /* closes the connection */
-    struct MHD_Response *response = NULL;
-
-    reply_finish(&r->reply);
-    r->phase = REQUEST_ANSWERED;
-    response = make_response(&r->reply);
-    if (response) {
-        result = MHD_queue_response(r->mhd, (unsigned)r->reply.status, response);
-        MHD_destroy_response(response);
-    }
-    return result;
-}
-
-/* The socket's buffer is empty, so a text as short as a problem goes out whole; if not, the connection just ends. */
-static bool send_last(const struct request *r, const char *data, size_t n)
-{
-    if (r->env->opts.tls_cert)
-        return tls_send_last(MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session, data, n);
-    return send(r->connection->fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
-}
-
-static enum MHD_Result refuse_on_socket(struct server *s, struct request *r)
-{
-    enum MHD_Result result = MHD_NO;
-    struct buf wire;
-
-    buf_init(&wire, r->env->reply_max_bytes);
-    request_drop_body(r);
-    reply_finish(&r->reply);
-    reply_put_wire(&r->reply, MHD_get_reason_phrase_for((unsigned)r->reply.status), &wire);
-    r->phase = REQUEST_REFUSED;
-    r->connection->refused_mono_ms = s->now_mono_ms;
-    if (buf_status(&wire) == ERR_OK && send_last(r, wire.data, wire.len) && shutdown(r->connection->fd, SHUT_WR) == 0)
-        result = MHD_YES;
-    buf_deinit(&wire);
-    return result;
-}
 
 /* ---- what libmicrohttpd calls ---- */
 
@@ -162,6 +102,9 @@ static void *on_request_line(void *cls, const char *target, struct MHD_Connectio
     r->connection = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     connection_begin(r->connection, r);
     s->request_count++;
+    /* At once: libmicrohttpd may fail to keep the parameters, and then it just hangs up. */
+    if (!admit_target(r) && answer_on_socket(r, s->now_mono_ms) == MHD_YES)
+        r->phase = REQUEST_REFUSED_HEAD;
     return r;
 }
 
@@ -189,19 +132,34 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
     return MHD_YES;
 }
 
+/* libmicrohttpd keeps cookies twice. */
+static enum MHD_Result on_cookie(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    size_t *bytes = cls;
+
+    (void)kind;
+    *bytes += FIELD_BYTES + strlen(name) + (value ? strlen(value) : 0);
+    return MHD_YES;
+}
+
 static enum MHD_Result on_head(struct server *s, struct request *r, const char *method, const char *version)
 {
+    size_t bytes = MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
+    int count = MHD_get_connection_values(r->mhd, MHD_HEADER_KIND, on_header, &r->head);
+
+    (void)MHD_get_connection_values(r->mhd, MHD_COOKIE_KIND, on_cookie, &bytes);
     r->phase = REQUEST_BODY;
     r->head.is_http_1_0 = strcmp(version, "HTTP/1.0") == 0;
-    (void)MHD_get_connection_values(r->mhd, MHD_HEADER_KIND, on_header, &r->head);
+    if (!admit_size(r, bytes, (size_t)count))
+        return answer_on_socket(r, s->now_mono_ms);
     switch (admit_head(r, method, r->connection->is_excess)) {
     case ADMIT_ANSWER_LATER:
         r->phase = REQUEST_ANSWERED;
         break;
     case ADMIT_ANSWER_NOW:
-        return queue_reply(r);
+        return answer_queue(r);
     case ADMIT_REFUSE_BODY:
-        return refuse_on_socket(s, r);
+        return answer_on_socket(r, s->now_mono_ms);
     case ADMIT_BODY:
     case ADMIT_COUNT:
         break;
@@ -220,7 +178,7 @@ static enum MHD_Result on_body(struct server *s, struct request *r, const char *
     } else if (r->phase == REQUEST_ANSWERED) {
         err = request_skip_body(r, n);
     }
-    return err == ERR_OK ? MHD_YES : refuse_on_socket(s, r);
+    return err == ERR_OK ? MHD_YES : answer_on_socket(r, s->now_mono_ms);
 }
 
 static void gather_operation(struct server *s, struct request *r)
@@ -235,7 +193,7 @@ static enum MHD_Result on_end(struct server *s, struct request *r)
     if ((r->match.route->flags & (ROUTE_BODY | ROUTE_MAYBE_BODY)) || admit_no_body(r))
         r->match.route->handle(r);
     if (r->phase != REQUEST_WAITING)
-        return queue_reply(r);
+        return answer_queue(r);
     gather_operation(s, r);
     return MHD_YES;
 }
@@ -259,10 +217,13 @@ static enum MHD_Result on_call(void *cls, struct MHD_Connection *mhd, const char
         return on_body(s, r, data, given);
     }
     switch (r->phase) {
+    case REQUEST_REFUSED_HEAD:
+        r->phase = REQUEST_REFUSED;
+        return MHD_YES;
     case REQUEST_BODY:
         return on_end(s, r);
     case REQUEST_ANSWERED:
-        return queue_reply(r);
+        return answer_queue(r);
     case REQUEST_WAITING:
         r->phase = REQUEST_SUSPENDED;
         MHD_suspend_connection(mhd);

@@ -53,7 +53,7 @@ url=$(address_in "$work/ready" 'ready on')
 echo "api: seed $seed"
 export RECEIVER SCHEMATHESIS_HOOKS=checks PYTHONPATH=$checks PYTHONDONTWRITEBYTECODE=1
 cd "$work" # where the tool leaves its notes
-"$tool/bin/schemathesis" --no-color run "$url/openapi.yaml" --seed "$seed" --max-examples "$examples" \
+"$tool/bin/schemathesis" --no-color --config-file "$checks/schemathesis.toml" run "$url/openapi.yaml" --seed "$seed" --max-examples "$examples" \
     --checks all --exclude-checks use_after_free,positive_data_acceptance --continue-on-failure --warnings off ||
     { echo "api: failed; API_SEED=$seed repeats it"; exit 1; }
 kill -0 "$gateway" 2>/dev/null || { cat "$work/log" >&2; exit 1; }
