@@ -407,7 +407,8 @@ static void (*const steps[])(void) = {
     step_patch,  step_patch,  step_run,    step_redrive, step_redrive, step_purge,
 };
 
-static void run_seed(uint64_t seed)
+/* Returns how many tasks came to an end. */
+static int run_seed(uint64_t seed)
 {
     memset(&model, 0, sizeof(model));
     model.dice = random_seeded(seed);
@@ -420,13 +421,14 @@ static void run_seed(uint64_t seed)
         steps[model_below(sizeof(steps) / sizeof(*steps))]();
         model_check();
     }
-    cr_expect_gt(model.totals.delivered + model.totals.dead + model.totals.cancelled, 5, "the steps lead nowhere");
     lua_fixture_destroy(&model.lua);
+    return model.totals.delivered + model.totals.dead + model.totals.cancelled;
 }
 
 Test(model, random_operations_do_what_the_model_does)
 {
     uint64_t first = random_seed_from("MODEL_SEED", 0), seeds = 1;
+    int ended = 0;
 
     if (first == 0) {
         first = (uint64_t)time(NULL);
@@ -435,6 +437,8 @@ Test(model, random_operations_do_what_the_model_does)
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         printf("MODEL_SEED=%llu\n", (unsigned long long)seed);
         (void)fflush(stdout);
-        run_seed(seed);
+        ended += run_seed(seed);
     }
+    if (seeds == SEEDS) /* a single one may be unlucky */
+        cr_expect_gt(ended, 5 * SEEDS, "the steps lead nowhere");
 }

@@ -327,7 +327,7 @@ static void (*const steps[])(void) = {
     step_time,   step_recover, step_announce, step_announce, step_expire, step_sweep,
 };
 
-static void run_seed(uint64_t seed)
+static void run_seed(uint64_t seed, int *expired, int *callbacks)
 {
     memset(&m, 0, sizeof(m));
     m.dice = random_seeded(seed);
@@ -340,14 +340,15 @@ static void run_seed(uint64_t seed)
         steps[below(sizeof(steps) / sizeof(*steps))]();
         check();
     }
-    cr_expect(m.expired > 0 && m.callbacks > 0, "%d expired, %d callbacks: the steps lead nowhere", m.expired,
-              m.callbacks);
     lua_fixture_destroy(&m.lua);
+    *expired += m.expired;
+    *callbacks += m.callbacks;
 }
 
 Test(model_ends, each_task_ends_once_and_each_end_is_told_once)
 {
     uint64_t first = random_seed_from("MODEL_SEED", 0), seeds = 1;
+    int expired = 0, callbacks = 0;
 
     if (first == 0) {
         first = (uint64_t)time(NULL);
@@ -356,6 +357,9 @@ Test(model_ends, each_task_ends_once_and_each_end_is_told_once)
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         printf("MODEL_SEED=%llu\n", (unsigned long long)seed);
         (void)fflush(stdout);
-        run_seed(seed);
+        run_seed(seed, &expired, &callbacks);
     }
+    if (seeds == SEEDS) /* a single one may be unlucky */
+        cr_expect(expired > SEEDS && callbacks > SEEDS, "%d expired, %d callbacks: the steps lead nowhere", expired,
+                  callbacks);
 }
