@@ -9,7 +9,7 @@
  * Where the answer is sent matters as much as the answer. libmicrohttpd takes one only before the body (and closes the
  * connection after it) or after all of it. So a fault found in the head waits for the end of a body that is small
  * enough, and the connection lives on; with `Expect: 100-continue` it is told at once, and the client does not send the
- * body; and a body over the limit is not waited for at all (server.c then answers on the socket itself). */
+ * body; and a body over the limit is not waited for at all (answer_on_socket() is for that). */
 
 #define POINTER_SIZE 200
 
