@@ -9,6 +9,8 @@
 
 #define ARRIVE_MS 10000
 #define LIMIT_BYTES 1048576
+#define TARGET_BYTES 8192
+#define HEAD_BYTES 15360
 
 static struct world *w;
 static json_t *kept;
@@ -113,6 +115,33 @@ static json_t *with_too_large_a_body(const struct operation *op)
 static json_t *with_too_large_a_batch(const struct operation *op)
 {
     return with_blanks(op, (size_t)16 * LIMIT_BYTES + 1);
+}
+
+/* `begin` and so many letters. */
+static void lengthen(char *out, const char *begin, size_t letters)
+{
+    size_t n = strlen(begin);
+
+    memcpy(out, begin, n);
+    memset(out + n, 'a', letters);
+    out[n + letters] = '\0';
+}
+
+static json_t *with_too_long_a_target(const struct operation *op)
+{
+    char query[TARGET_BYTES + 8];
+
+    lengthen(query, "?q=", TARGET_BYTES);
+    return call(op, "nobody", query, (struct client_request){0});
+}
+
+static json_t *with_too_large_a_head(const struct operation *op)
+{
+    char header[HEAD_BYTES + 16];
+    const char *const headers[] = {header, NULL};
+
+    lengthen(header, "X-Long: ", HEAD_BYTES);
+    return call(op, "nobody", "", (struct client_request){.headers = headers});
 }
 
 static json_t *with_text(const struct operation *op)
@@ -422,6 +451,8 @@ static const struct way ways[] = {
     {NULL, "notFound", AS_IT_IS, EXACT, at_no_path},
     {NULL, "methodNotAllowed", AS_IT_IS, EXACT, with_another_method},
     {NULL, "bodyTooLarge", AS_IT_IS, EXACT, with_too_large_a_body},
+    {NULL, "targetTooLong", AS_IT_IS, ALIKE, with_too_long_a_target},
+    {NULL, "headTooLarge", AS_IT_IS, ALIKE, with_too_large_a_head},
     {NULL, "unsupportedMediaType", AS_IT_IS, EXACT, with_text},
     {NULL, "expectationFailed", AS_IT_IS, EXACT, with_expectation},
     {"getHealth", "storeUnavailable", UNREACHABLE, EXACT, NULL},
