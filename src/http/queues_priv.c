@@ -12,7 +12,7 @@
  * told, but those it gave out just before may wait in a worker for a slot of their receiver, SHARE_WAIT_MS of
  * src/run/worker.c at most. So while tasks are under way the answer waits that out. */
 
-#define PAUSE_SETTLE_MS 100 /* SHARE_WAIT_MS, and as long for the way from Redis to a busy worker */
+#define PAUSE_SETTLE_MS 200 /* SHARE_WAIT_MS, and three times that for the way from Redis to a busy worker */
 
 /* What a call keeps while its operations are under way. */
 struct work {
