@@ -165,6 +165,7 @@ Test(fairness, an_overdue_backlog_drains_in_due_order_and_delays_no_other)
     int64_t due_ms = wait_wall_ms() + 1000 + count / 10;
     struct meter_arrival *a;
 
+    crowd_put(gateway->api, "late", "{'paused':true}");
     crowd_create(
         gateway->api,
         &(struct crowd){
