@@ -146,14 +146,16 @@ Test(fairness, a_hundred_thousand_paused_tasks_delay_no_other)
 Test(fairness, slots_that_never_come_free_delay_no_other)
 {
     meter_set_hold(meter, 600000);
-    crowd_put(gateway->api, "stuck", "{'max_concurrency':4}");
+    crowd_put(gateway->api, "stuck", "{'max_concurrency':4,'timeout':'10m'}");
     fill("stuck", 50000);
     WAIT_UNTIL(meter_under_way(meter) == 4, ARRIVE_MS);
     meter_set_hold(meter, 0);
     struct lateness l = probe("fast");
 
     expect_on_time(&l);
-    cr_expect_eq(meter_count(meter, "/stuck"), 4);
+    size_t begun = meter_count(meter, "/stuck");
+    cr_expect_eq(begun, 4, "%zu began", begun);
+    gateway_kill(gateway); /* it would wait for them */
 }
 
 /* The gateway was away while they fell due (and the queue paused, so that it does not matter when exactly). How far
