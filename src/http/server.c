@@ -68,6 +68,16 @@ struct server {
 
 /* ---- what libmicrohttpd calls ---- */
 
+/* The connection lets go of its request: answered whole, or never to be. */
+static void end_request(struct server *s, struct request *r)
+{
+    connection_end(r->connection, s->now_mono_ms);
+    r->connection = NULL;
+    r->mhd = NULL;
+    s->request_count--;
+    request_release(&r);
+}
+
 static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -81,6 +91,8 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_c
         struct connection *c = *socket_context;
 
         *socket_context = NULL;
+        if (c->request) /* libmicrohttpd does not complete one whose head it could not keep */
+            end_request(s, c->request);
         connections_remove(&s->connections, &c);
     }
 }
@@ -116,13 +128,8 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context, 
     (void)mhd;
     (void)code;
     *context = NULL;
-    if (!r)
-        return;
-    connection_end(r->connection, s->now_mono_ms);
-    r->connection = NULL;
-    r->mhd = NULL;
-    s->request_count--;
-    request_release(&r);
+    if (r)
+        end_request(s, r);
 }
 
 static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
