@@ -54,6 +54,14 @@ static struct wire *begin_batch(size_t bytes)
     return w;
 }
 
+static bool any_has_answer(struct wire *const *clients, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (wire_has_answer(clients[i]))
+            return true;
+    return false;
+}
+
 /* What all of them hold beyond one task's size is bounded: sixteen whole batches. One that is too much is refused while
  * it is sent. */
 Test(batch_faults, large_bodies_share_a_bound)
@@ -69,6 +77,7 @@ Test(batch_faults, large_bodies_share_a_bound)
         clients[i] = begin_batch(LIMIT);
         (void)wire_try_send(clients[i], fill, LIMIT - 1);
     }
+    WAIT_UNTIL(any_has_answer(clients, CLIENTS), ARRIVE_MS);
     for (int i = 0; i < CLIENTS; i++) {
         (void)wire_try_send(clients[i], fill, 1);
         const struct wire_answer *a = wire_read(clients[i], true);

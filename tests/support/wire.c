@@ -137,6 +137,13 @@ static int receive(struct wire *w, int64_t deadline_mono_ms)
     return (int)n;
 }
 
+bool wire_has_answer(const struct wire *w)
+{
+    struct pollfd fd = {.fd = w->fd, .events = POLLIN};
+
+    return w->got_bytes > 0 || poll(&fd, 1, 0) > 0;
+}
+
 static void need_bytes(struct wire *w, size_t n, int64_t deadline_mono_ms)
 {
     while (w->got_bytes < n)

@@ -30,6 +30,9 @@ void wire_printf(struct wire *w, const char *format, ...) __attribute__((format(
 bool wire_try_send(struct wire *w, const char *data, size_t n); /* false: the other end has gone */
 void wire_half_close(struct wire *w);
 
+/* Whether something has come that was not read yet. */
+bool wire_has_answer(const struct wire *w);
+
 /* The next answer. `has_body` is false for the answer to HEAD. */
 const struct wire_answer *wire_read(struct wire *w, bool has_body);
 
