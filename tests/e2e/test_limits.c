@@ -101,12 +101,14 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Windows of this length, from when the bucket, which was full, is empty. Most hold as many as they should; none holds
- * many more, where a moment when this machine stood still has moved some from before its start into it. */
+ * many more, where a moment when this machine stood still has moved some from before its start into it. A build with a
+ * sanitizer may fall behind for moments that no gap between arrivals shows, and loses tokens by that. */
 static void expect_rate(const char *queue, double rate, int64_t window_us)
 {
     struct meter_arrival *a;
     char path[32];
     double exact = rate * (double)window_us / SECOND_US, above[WINDOWS], below[WINDOWS];
+    bool is_slow_build = wait_scaled_ms(1) > 1;
 
     (void)snprintf(path, sizeof(path), "/%s-", queue);
     size_t n = meter_arrivals(meter, path, &a);
@@ -122,7 +124,7 @@ static void expect_rate(const char *queue, double rate, int64_t window_us)
     qsort(below, WINDOWS, sizeof(*below), by_size);
     (void)fprintf(stderr, "%s: %.2f %% off, %.2f %% at most\n", queue, above[WINDOWS / 2], above[WINDOWS - 1]);
     cr_expect_leq(above[WINDOWS / 2], 1);
-    cr_expect_geq(below[WINDOWS / 2], -1);
+    cr_expect_geq(below[WINDOWS / 2], is_slow_build ? -4 : -1);
     cr_expect_leq(above[WINDOWS - 1], 4);
     free(a);
 }
