@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "http/request_priv.h"
 #include <netinet/in.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h> /* netinet/tcp.h knows an older tcp_info */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,11 @@
  * stream that arrives together with the last bytes before it. So once a second, each connection whose request is not
  * here yet is asked through TCP_INFO. Bytes that came after the last request was answered mean that a head has begun: a
  * request line that is dripped, or stops half-way, is found as well. A connection is ended by shutdown(2) of its
- * descriptor, which libmicrohttpd sees as the end of the stream. */
+ * descriptor, which libmicrohttpd sees as the end of the stream.
+ *
+ * A body is read as it comes, so bytes of it that lie in the socket from one sweep to the next, while none is read, are
+ * some that libmicrohttpd has no memory for: a chunk's line that is longer than its pool. It would look at them again
+ * and again, as fast as it can. */
 
 #define MANY 128
 #define TCP_STATE_CLOSE_WAIT 8 /* the client sends no more; in the kernel's enum, which has no header for programs */
@@ -65,6 +70,7 @@ void connection_begin(struct connection *c, struct request *r)
 void connection_end(struct connection *c, int64_t now_mono_ms)
 {
     c->request = NULL;
+    c->unread_bytes = 0;
     c->head_since_mono_ms = 0;
     c->waits_since_mono_ms = now_mono_ms;
 }
@@ -112,7 +118,20 @@ static bool is_waiting_too_long(struct connection *c, int64_t now_mono_ms)
     return c->head_since_mono_ms != 0 && now_mono_ms - c->head_since_mono_ms > CONNECTION_HEAD_MS;
 }
 
-static bool is_request_too_slow(const struct connection *c, int64_t now_mono_ms)
+static bool is_stuck(struct connection *c)
+{
+    int unread_bytes = 0, unsent_bytes = 0;
+    bool is_as_before;
+
+    if (ioctl(c->fd, SIOCINQ, &unread_bytes) != 0 || ioctl(c->fd, SIOCOUTQ, &unsent_bytes) != 0)
+        return false;
+    is_as_before = c->unread_bytes == unread_bytes && c->read_bytes == c->request->body_bytes;
+    c->unread_bytes = unread_bytes;
+    c->read_bytes = c->request->body_bytes;
+    return is_as_before && unread_bytes > 0 && unsent_bytes == 0; /* a client that does not read is no such case */
+}
+
+static bool is_request_too_slow(struct connection *c, int64_t now_mono_ms)
 {
     int64_t age_ms = now_mono_ms - c->head_since_mono_ms;
     struct tcp_info tcp;
@@ -121,9 +140,9 @@ static bool is_request_too_slow(const struct connection *c, int64_t now_mono_ms)
     case REQUEST_HEAD:
         return age_ms > CONNECTION_HEAD_MS || (read_tcp(c, &tcp) && has_left(c, &tcp));
     case REQUEST_BODY:
-        return age_ms > CONNECTION_REQUEST_MS || (read_tcp(c, &tcp) && has_left(c, &tcp));
+        return age_ms > CONNECTION_REQUEST_MS || is_stuck(c) || (read_tcp(c, &tcp) && has_left(c, &tcp));
     case REQUEST_ANSWERED:
-        return age_ms > CONNECTION_REQUEST_MS;
+        return age_ms > CONNECTION_REQUEST_MS || is_stuck(c);
     case REQUEST_REFUSED_HEAD:
     case REQUEST_REFUSED:
         return now_mono_ms - c->refused_mono_ms > CONNECTION_LINGER_MS;

@@ -111,6 +111,23 @@ Test(http_heads, the_body_of_a_request_with_a_long_target_is_read_away)
     wire_hang_up(&w);
 }
 
+/* libmicrohttpd has no room for it, and would look at it in vain, as fast as it can, for a minute. */
+Test(http_heads, a_line_of_a_chunk_that_is_too_long_ends_the_connection_soon)
+{
+    static const char *const targets[] = {"/tasks", "/nowhere"};
+    int port = http_start_plain();
+
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        struct wire *w = wire_dial(port);
+
+        wire_printf(w, "POST %s HTTP/1.1\r\n" HOST JSON "Transfer-Encoding: chunked\r\n\r\n2;", targets[i]);
+        for (int k = 0; k < BEYOND_BYTES / 10; k++)
+            wire_puts(w, "aaaaaaaaaa");
+        cr_expect(wire_is_closed(w, 5000), "%s", targets[i]);
+        wire_hang_up(&w);
+    }
+}
+
 /* ---- no head goes without an answer ---- */
 
 Test(http_heads, a_head_of_any_size_gets_an_answer)

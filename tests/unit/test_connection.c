@@ -114,6 +114,35 @@ Test(connection, a_kept_one_is_idle_from_its_last_answer)
     cr_expect(sweep_ends_it_after(50000 + CONNECTION_IDLE_MS + 100));
 }
 
+/* What libmicrohttpd has no memory for stays in the socket. */
+static void expect_stuck_is_ended(enum request_phase phase)
+{
+    struct request *r = begin_request(phase);
+    char byte = 0;
+
+    cr_expect_not(sweep_ends_it_after(100), "nothing has come");
+    cr_expect_not(sweep_ends_it_after(200), "nothing has come");
+    cr_assert_eq(send(client, "four", 4, 0), 4);
+    cr_expect_not(sweep_ends_it_after(300), "it has just come");
+    r->body_bytes++;
+    cr_expect_not(sweep_ends_it_after(400), "some of the body was read");
+    cr_assert_eq(recv(c->fd, &byte, 1, 0), 1);
+    cr_expect_not(sweep_ends_it_after(500), "something was read");
+    cr_expect(sweep_ends_it_after(600));
+    connection_end(c, start_ms + 600);
+    request_release(&r);
+}
+
+Test(connection, a_body_that_is_not_read_on_is_ended_at_the_next_sweep)
+{
+    expect_stuck_is_ended(REQUEST_BODY);
+}
+
+Test(connection, nor_is_one_waited_for_that_is_only_read_away)
+{
+    expect_stuck_is_ended(REQUEST_ANSWERED);
+}
+
 Test(connection, each_phase_of_a_request_has_its_limit)
 {
     static const struct {
