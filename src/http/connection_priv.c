@@ -70,7 +70,7 @@ void connection_begin(struct connection *c, struct request *r)
 void connection_end(struct connection *c, int64_t now_mono_ms)
 {
     c->request = NULL;
-    c->unread_bytes = 0;
+    c->had_unread = false;
     c->head_since_mono_ms = 0;
     c->waits_since_mono_ms = now_mono_ms;
 }
@@ -121,13 +121,17 @@ static bool is_waiting_too_long(struct connection *c, int64_t now_mono_ms)
 static bool is_stuck(struct connection *c)
 {
     int unread_bytes = 0, unsent_bytes = 0;
+    struct tcp_info tcp;
+    int64_t taken_bytes;
     bool is_as_before;
 
     if (ioctl(c->fd, SIOCINQ, &unread_bytes) != 0 || ioctl(c->fd, SIOCOUTQ, &unsent_bytes) != 0)
         return false;
-    is_as_before = c->unread_bytes == unread_bytes && c->read_bytes == c->request->body_bytes;
-    c->unread_bytes = unread_bytes;
-    c->read_bytes = c->request->body_bytes;
+    taken_bytes = (read_tcp(c, &tcp) ? (int64_t)tcp.tcpi_bytes_received : 0) - unread_bytes;
+    is_as_before = c->had_unread && c->taken_bytes == taken_bytes && c->body_bytes == c->request->body_bytes;
+    c->had_unread = unread_bytes > 0;
+    c->taken_bytes = taken_bytes;
+    c->body_bytes = c->request->body_bytes;
     return is_as_before && unread_bytes > 0 && unsent_bytes == 0; /* a client that does not read is no such case */
 }
 

@@ -28,8 +28,9 @@ struct connection {
     int64_t waits_since_mono_ms; /* no request since then */
     int64_t head_since_mono_ms;  /* the first bytes of a head were noticed then; 0: none */
     int64_t refused_mono_ms;     /* when its body was refused; 0: it was not */
-    int unread_bytes;            /* in the socket at the last sweep, while a body is read, */
-    size_t read_bytes;           /* and how many of the body had been read */
+    bool had_unread;             /* at the last sweep, while a body was read, some of it lay in the socket */
+    int64_t taken_bytes;         /* from the socket until then, counted from any point, */
+    size_t body_bytes;           /* and of the body */
 };
 
 struct connections {

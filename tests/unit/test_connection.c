@@ -128,6 +128,7 @@ static void expect_stuck_is_ended(enum request_phase phase)
     cr_expect_not(sweep_ends_it_after(400), "some of the body was read");
     cr_assert_eq(recv(c->fd, &byte, 1, 0), 1);
     cr_expect_not(sweep_ends_it_after(500), "something was read");
+    cr_assert_eq(send(client, "more", 4, 0), 4); /* a client that drips is no better */
     cr_expect(sweep_ends_it_after(600));
     connection_end(c, start_ms + 600);
     request_release(&r);
