@@ -221,7 +221,7 @@ bool admit_no_body(struct request *r)
     size_t at = 0;
     enum err err = ERR_OK;
 
-    while (at < r->body_bytes && strchr(" \t\r\n", r->body[at]))
+    while (at < r->body_bytes && memchr(" \t\r\n", r->body[at], 4))
         at++;
     if (at == r->body_bytes)
         return true;

@@ -400,6 +400,17 @@ static void post_bytes(struct wire *w, size_t n)
     free(pad);
 }
 
+Test(http, nul_bytes_are_no_empty_body)
+{
+    static const char request[] = "DELETE /tasks/unknown HTTP/1.1\r\n" HOST JSON "Content-Length: 2\r\n\r\n\0";
+    struct wire *w = wire_dial(http_start_plain());
+
+    cr_assert(wire_try_send(w, request, sizeof(request))); /* with the NUL that ends the text */
+    http_expect_problem(w, wire_read(w, true), 400, "invalid_json");
+    wire_hang_up(&w);
+    cr_expect_eq(store_fake_count(http_store(), STORE_CANCEL), 0);
+}
+
 Test(http, a_body_at_the_limit_is_taken_and_one_byte_more_is_not)
 {
     int port = http_start_plain();
