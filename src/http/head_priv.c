@@ -26,16 +26,31 @@ static bool is_token(const char *s)
     return *s == '\0';
 }
 
-static void note(const char **value, int *count, const char *given)
+static void note(const char **value, uint8_t *count, const char *given)
 {
     *value = given;
     if (*count < 2)
         (*count)++;
 }
 
+/* Without the blanks behind it, which are no part of a header's value (RFC 9110, section 5.5); libmicrohttpd leaves
+ * them there, and takes only those before it. */
+static size_t length_of(const char *value)
+{
+    size_t n = strlen(value);
+
+    while (n > 0 && (value[n - 1] == ' ' || value[n - 1] == '\t'))
+        n--;
+    return n;
+}
+
+static bool is_word(const char *value, const char *word)
+{
+    return length_of(value) == strlen(word) && strncasecmp(value, word, strlen(word)) == 0;
+}
+
 void head_note(struct head *h, const char *name, const char *value)
 {
-    int unused = 0;
     const char *unused_value = NULL;
 
     if (!is_token(name))
@@ -49,7 +64,7 @@ void head_note(struct head *h, const char *name, const char *value)
         break;
     case 6:
         if (strcasecmp(name, "Expect") == 0)
-            note(&h->expect, &unused, value);
+            h->expect = h->expect ? "" : value;
         break;
     case 11:
         if (strcasecmp(name, "traceparent") == 0)
@@ -68,12 +83,14 @@ void head_note(struct head *h, const char *name, const char *value)
             note(&h->content_length, &h->content_length_count, value);
         break;
     case 15:
-        if (strcasecmp(name, "Idempotency-Key") == 0)
+        if (strcasecmp(name, "Idempotency-Key") == 0) {
             note(&h->idempotency_key, &h->idempotency_key_count, value);
+            h->idempotency_key_bytes = length_of(value);
+        }
         break;
     case 16:
         if (strcasecmp(name, "Content-Encoding") == 0)
-            note(&h->content_encoding, &unused, value);
+            h->content_encoding = h->content_encoding ? "" : value;
         break;
     case 17:
         if (strcasecmp(name, "Transfer-Encoding") == 0)
@@ -121,7 +138,7 @@ static bool is_one_of(const char *given, const char *const *tokens)
     bool is_known = false;
 
     for (size_t i = 0; tokens && tokens[i]; i++) {
-        if (signature_equal(given, strlen(given), tokens[i], strlen(tokens[i])))
+        if (signature_equal(given, length_of(given), tokens[i], strlen(tokens[i])))
             is_known = true;
     }
     return is_known;
@@ -149,18 +166,18 @@ enum head_access head_access(const struct head *h, const char *const *tokens, co
 
 bool head_expects_continue(const struct head *h)
 {
-    return h->expect && !h->is_http_1_0 && strcasecmp(h->expect, "100-continue") == 0;
+    return h->expect && !h->is_http_1_0 && is_word(h->expect, "100-continue");
 }
 
 bool head_expects_something_else(const struct head *h)
 {
-    return h->expect && strcasecmp(h->expect, "100-continue") != 0;
+    return h->expect && !is_word(h->expect, "100-continue");
 }
 
 enum err head_check_encoding(const struct head *h, const char **detail)
 {
     *detail = NULL;
-    if (!h->content_encoding || strcasecmp(h->content_encoding, "identity") == 0)
+    if (!h->content_encoding || is_word(h->content_encoding, "identity"))
         return ERR_OK;
     *detail = "The body may not be compressed: no Content-Encoding but identity";
     return ERR_UNSUPPORTED_MEDIA_TYPE;
@@ -169,7 +186,7 @@ enum err head_check_encoding(const struct head *h, const char **detail)
 enum err head_check_idempotency_key(const struct head *h, const char **detail)
 {
     const char *key = h->idempotency_key;
-    size_t n = key ? strlen(key) : 0;
+    size_t n = h->idempotency_key_bytes;
 
     *detail = NULL;
     if (h->idempotency_key_count == 0)
@@ -192,11 +209,7 @@ bool head_traceparent(const struct head *h, char out[TASK_TRACEPARENT_BYTES + 1]
     if (!s)
         return false;
     s += strspn(s, " \t");
-    size_t n = strlen(s);
-
-    while (n > 0 && (s[n - 1] == ' ' || s[n - 1] == '\t'))
-        n--;
-    return trace_read_parent(s, n, out);
+    return trace_read_parent(s, length_of(s), out);
 }
 
 static const char *skip_blanks(const char *s)

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "task/task.h"
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The head of a request: the headers this API looks at, and what is wrong with them. Pure decisions. All texts are
@@ -18,16 +19,17 @@ struct head {
     const char *transfer_encoding;
     const char *content_type;
     const char *content_encoding;
-    const char *expect;
+    const char *expect; /* "" when given twice; so is content_encoding */
     const char *authorization;
-    const char *idempotency_key;
+    const char *idempotency_key; /* its first idempotency_key_bytes are the value */
+    size_t idempotency_key_bytes;
     const char *traceparent; /* "" when given twice */
-    int host_count;
-    int content_length_count;
-    int transfer_encoding_count;
-    int content_type_count;
-    int authorization_count;
-    int idempotency_key_count;
+    uint8_t host_count;      /* these count to two */
+    uint8_t content_length_count;
+    uint8_t transfer_encoding_count;
+    uint8_t content_type_count;
+    uint8_t authorization_count;
+    uint8_t idempotency_key_count;
     int64_t body_bytes; /* by head_check_framing(): what is declared; HEAD_BODY_CHUNKED: not known before its end */
 };
 

@@ -117,7 +117,7 @@ static bool take_idempotency_key(struct request *r)
         return false;
     }
     if (key) {
-        signature_digest(key, strlen(key), r->key.name);
+        signature_digest(key, r->head.idempotency_key_bytes, r->key.name);
         signature_digest(r->body ? r->body : "", r->body_bytes, r->key.request);
         r->op.key = &r->key;
     }

@@ -166,6 +166,25 @@ Test(idempotency, a_request_that_is_known_by_its_id_claims_its_key_too)
     cr_expect_eq(client_post(w->api, "/tasks", one)->status, 201, "without the key the id is free again");
 }
 
+Test(idempotency, blanks_around_a_key_do_not_count)
+{
+    static const char *const ways[] = {"k", " k", "k ", "\t k \t"};
+    int port = (int)strtol(strrchr(w->gateway->url, ':') + 1, NULL, 10);
+
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        char request[1024];
+        struct wire *wire = NULL;
+
+        (void)snprintf(request, sizeof(request),
+                       "POST /tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+                       "Idempotency-Key:%s\r\n\r\n%s",
+                       strlen(TASK), ways[i], TASK);
+        cr_expect_eq(wire_ask(port, request, &wire)->status, i == 0 ? 201 : 200, "'%s'", ways[i]);
+        wire_hang_up(&wire);
+    }
+    cr_expect_eq(total("created"), 1);
+}
+
 static void expect_wrong_key(const char *headers)
 {
     char request[1024];

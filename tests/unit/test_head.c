@@ -96,6 +96,7 @@ Test(head, only_a_known_token_opens)
         {{{"authorization", "bearer sesame"}}, HEAD_ACCESS_FULL},
         {{{"Authorization", "Bearer  sesame"}}, HEAD_ACCESS_FULL},
         {{{"Authorization", "Bearer a-longer-token"}}, HEAD_ACCESS_FULL},
+        {{{"Authorization", "Bearer sesame \t"}}, HEAD_ACCESS_FULL},
         {{{"Authorization", "Bearer reader"}}, HEAD_ACCESS_READ},
         {{{"Authorization", "Bearer second"}}, HEAD_ACCESS_READ},
         {{{"Authorization", "Bearer readers"}}, HEAD_ACCESS_NONE},
@@ -131,6 +132,8 @@ Test(head, an_idempotency_key_is_given_once_and_printable)
         {{{NULL, NULL}}, true},
         {{{"Idempotency-Key", "a"}}, true},
         {{{"idempotency-key", "a b~!"}}, true},
+        {{{"idempotency-key", "a b \t "}}, true},
+        {{{"idempotency-key", " \t "}}, false},
         {{{"Idempotency-Key", longest}}, true},
         {{{"Idempotency-Key", too_long}}, false},
         {{{"Idempotency-Key", ""}}, false},
@@ -165,6 +168,8 @@ Test(head, a_body_must_be_json_in_utf8)
         {{{"Content-Type", "application/json ; charset=\"utf-8\" "}}, true},
         {{{"Content-Type", "application/json;"}}, true},
         {{{"Content-Type", "application/json"}, {"Content-Encoding", "identity"}}, true},
+        {{{"Content-Type", "application/json"}, {"Content-Encoding", "Identity "}}, true},
+        {{{"Content-Type", "application/json"}, {"Content-Encoding", "gzip"}, {"Content-Encoding", "identity"}}, false},
         {{{"Content-Type", "application/json; charset=latin1"}}, false},
         {{{"Content-Type", "application/json; charset=utf-8x"}}, false},
         {{{"Content-Type", "application/json; charset="}}, false},
@@ -198,10 +203,11 @@ Test(head, only_100_continue_can_be_expected)
         bool is_continue;
         bool is_other;
     } rows[] = {
-        {false, NULL, false, false},          {false, "100-continue", true, false},
-        {false, "100-Continue", true, false}, {true, "100-continue", false, false},
-        {false, "200-ok", false, true},       {false, "", false, true},
-        {true, "200-ok", false, true},
+        {false, NULL, false, false},           {false, "100-continue", true, false},
+        {false, "100-Continue", true, false},  {true, "100-continue", false, false},
+        {false, "200-ok", false, true},        {false, "", false, true},
+        {true, "200-ok", false, true},         {false, "100-continue \t", true, false},
+        {false, "100-continued", false, true},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -212,6 +218,14 @@ Test(head, only_100_continue_can_be_expected)
         cr_expect_eq(head_expects_continue(&h), rows[i].is_continue, "row %zu", i);
         cr_expect_eq(head_expects_something_else(&h), rows[i].is_other, "row %zu", i);
     }
+}
+
+Test(head, what_is_expected_is_said_once)
+{
+    struct head h = head_of((const struct given[HEADERS_MAX]){{"Expect", "200-ok"}, {"Expect", "100-continue"}});
+
+    cr_expect(head_expects_something_else(&h));
+    cr_expect_not(head_expects_continue(&h));
 }
 
 #define TRACEPARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
