@@ -215,13 +215,18 @@ static void refuse_members(struct request *r)
     json_decref(body);
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 bool admit_no_body(struct request *r)
 {
     const char *detail = NULL;
     size_t at = 0;
     enum err err = ERR_OK;
 
-    while (at < r->body_bytes && memchr(" \t\r\n", r->body[at], 4))
+    while (at < r->body_bytes && is_blank(r->body[at]))
         at++;
     if (at == r->body_bytes)
         return true;

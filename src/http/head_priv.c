@@ -33,6 +33,12 @@ static void note(const char **value, uint8_t *count, const char *given)
         (*count)++;
 }
 
+/* For what may be given once: twice is as good as wrong. */
+static void note_once(const char **value, const char *given)
+{
+    *value = *value ? "" : given;
+}
+
 /* Without the blanks behind it, which are no part of a header's value (RFC 9110, section 5.5); libmicrohttpd leaves
  * them there, and takes only those before it. */
 static size_t length_of(const char *value)
@@ -64,11 +70,11 @@ void head_note(struct head *h, const char *name, const char *value)
         break;
     case 6:
         if (strcasecmp(name, "Expect") == 0)
-            h->expect = h->expect ? "" : value;
+            note_once(&h->expect, value);
         break;
     case 11:
         if (strcasecmp(name, "traceparent") == 0)
-            h->traceparent = h->traceparent ? "" : value;
+            note_once(&h->traceparent, value);
         break;
     case 12:
         if (strcasecmp(name, "Content-Type") == 0)
@@ -90,7 +96,7 @@ void head_note(struct head *h, const char *name, const char *value)
         break;
     case 16:
         if (strcasecmp(name, "Content-Encoding") == 0)
-            h->content_encoding = h->content_encoding ? "" : value;
+            note_once(&h->content_encoding, value);
         break;
     case 17:
         if (strcasecmp(name, "Transfer-Encoding") == 0)
