@@ -307,14 +307,24 @@ static size_t arrived_after(int64_t from_us)
     return count;
 }
 
+/* Tasks until this many wait, the next of *created; the queue is paused. */
+static void fill_up_to(int waiting, int *created)
+{
+    int count = waiting - (int)json_integer_at(crowd_queue(api(0), "mail"), "scheduled");
+
+    crowd_create(api(0), &(struct crowd){.queue = "mail", .url = meter_url(meter), .from = *created, .count = count});
+    *created += count;
+}
+
 /* The receiver is slow and has its share of the slots, so that tasks wait in the workers. */
 Test(limits, after_the_answer_to_pause_no_attempt_begins)
 {
-    meter_set_hold(meter, (int)wait_scaled_ms(30)); /* a slow build must not run out of tasks before the last round */
-    fill("mail", 20000, NULL);
-    WAIT_UNTIL(meter_under_way(meter) > 100, ARRIVE_MS);
-    for (int i = 0; i < 10; i++) {
+    meter_set_hold(meter, (int)wait_scaled_ms(30)); /* slow for a slow build too */
+    crowd_put(api(0), "mail", "{'paused':true}");
+    for (int i = 0, created = 0; i < 10; i++) {
         size_t before = meter_count(meter, "");
+        fill_up_to(15000, &created); /* more than two gateways deliver until they are paused, however fast they are */
+        crowd_do(api(i), "mail", "resume");
         WAIT_UNTIL(meter_count(meter, "") > before + 100, ARRIVE_MS);
         json_t *queue = i % 2 ? crowd_do(api(i / 2), "mail", "pause") : NULL;
         if (!queue)
@@ -322,9 +332,9 @@ Test(limits, after_the_answer_to_pause_no_attempt_begins)
         int64_t answered_us = wait_wall_us();
         pass(200);
         cr_assert_eq(arrived_after(answered_us), 0, "round %d", i);
+        cr_assert_gt(json_integer_at(crowd_queue(api(1), "mail"), "scheduled"), 0, "round %d ran dry", i);
         cr_assert(json_bool_at(crowd_queue(api(1), "mail"), "paused"));
         cr_assert_eq(json_integer_at(crowd_queue(api(0), "mail"), "overdue"), 0);
-        crowd_do(api(i), "mail", "resume");
     }
 }
 
