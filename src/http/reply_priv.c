@@ -63,18 +63,20 @@ static void put_text(struct buf *b, const char *s)
     buf_put_json_lossy(b, s, strlen(s));
 }
 
-static const char *subject(const struct fault *f)
+static const char *subject(const char *key, const struct fault *f)
 {
-    return f->pointer && f->pointer[0] != '\0' ? f->pointer : "The body";
+    if (f->pointer && f->pointer[0] != '\0')
+        return f->pointer;
+    return strcmp(key, "parameter") == 0 ? "A parameter without a name" : "The body";
 }
 
-static void put_summary(struct buf *b, const struct faults *faults)
+static void put_summary(struct buf *b, const char *key, const struct faults *faults)
 {
     char detail[SUMMARY_SIZE];
     size_t count = faults->count + faults->dropped;
 
     if (count == 1)
-        (void)snprintf(detail, sizeof(detail), "%s: %s", subject(&faults->items[0]), faults->items[0].detail);
+        (void)snprintf(detail, sizeof(detail), "%s: %s", subject(key, &faults->items[0]), faults->items[0].detail);
     else if (faults->dropped == 0)
         (void)snprintf(detail, sizeof(detail), "%zu faults, see errors", count);
     else
@@ -105,7 +107,7 @@ void reply_put_problem(struct buf *out, const struct problem *p)
     buf_put_int(out, err_status(p->err));
     buf_puts(out, ",\"detail\":");
     if (p->faults)
-        put_summary(out, p->faults);
+        put_summary(out, p->fault_key, p->faults);
     else
         put_text(out, p->detail ? p->detail : err_title(p->err));
     buf_puts(out, ",\"code\":");
@@ -198,5 +200,6 @@ void reply_put_wire(const struct reply *r, const char *reason, struct buf *out)
     if (!r->must_close)
         buf_puts(out, "Connection: close\r\n");
     buf_printf(out, "Content-Length: %zu\r\n\r\n", r->body.len);
-    buf_append(out, r->body.data, r->body.len);
+    if (!r->is_to_head)
+        buf_append(out, r->body.data, r->body.len);
 }

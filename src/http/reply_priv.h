@@ -24,6 +24,7 @@ struct reply {
     bool is_challenge;                  /* WWW-Authenticate: Bearer */
     bool has_retry_after;               /* try again in a second */
     bool must_close;                    /* the connection ends after this answer */
+    bool is_to_head;                    /* the request is HEAD: no body goes out with it */
 };
 
 /* One header of an answer. */

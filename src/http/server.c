@@ -157,6 +157,7 @@ static enum MHD_Result on_head(struct server *s, struct request *r, const char *
     (void)MHD_get_connection_values(r->mhd, MHD_COOKIE_KIND, on_cookie, &bytes);
     r->phase = REQUEST_BODY;
     r->head.is_http_1_0 = strcmp(version, "HTTP/1.0") == 0;
+    r->reply.is_to_head = strcmp(method, "HEAD") == 0;
     if (!admit_size(r, bytes, (size_t)count))
         return answer_on_socket(r, s->now_mono_ms);
     switch (admit_head(r, method, r->connection->is_excess)) {

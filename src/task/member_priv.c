@@ -63,7 +63,7 @@ bool member_real(const struct member *m, double min, double max, double *out)
     if (m->value.kind == SCAN_NUMBER)
         value = strtod(m->value.raw, NULL);
     if (m->value.kind != SCAN_NUMBER || !(value >= min && value <= max)) {
-        faults_add(m->ctx->faults, m->pointer, "must be a number from %g to %g", min, max);
+        faults_add(m->ctx->faults, m->pointer, "must be a number from %.15g to %.15g", min, max);
         return false;
     }
     *out = value;

@@ -94,6 +94,26 @@ Test(http_heads, a_head_at_the_limit_is_taken_and_one_byte_more_is_not)
     cr_expect_eq(store_fake_count(http_store(), STORE_CREATE), 1);
 }
 
+/* These answers do not come by libmicrohttpd, which would see to it. */
+Test(http_heads, head_is_refused_without_a_body)
+{
+    int port = http_start_plain();
+    struct wire *w = wire_dial(port);
+    char padding[HEAD_MAX_BYTES];
+
+    memset(padding, 'a', sizeof(padding) - 1);
+    padding[sizeof(padding) - 1] = '\0';
+    wire_printf(w, "HEAD /healthz HTTP/1.1\r\n" HOST "X-Long: %s\r\n\r\n", padding);
+    cr_expect_eq(wire_read(w, false)->status, 431);
+    cr_expect(wire_is_closed(w, 1000));
+    wire_hang_up(&w);
+    w = wire_dial(port);
+    wire_puts(w, "HEAD /healthz HTTP/1.1\r\n" HOST "Content-Length: 999999999\r\n\r\n");
+    cr_expect_eq(wire_read(w, false)->status, 413);
+    cr_expect(wire_is_closed(w, 1000));
+    wire_hang_up(&w);
+}
+
 Test(http_heads, the_body_of_a_request_with_a_long_target_is_read_away)
 {
     struct wire *w = NULL;

@@ -134,6 +134,20 @@ Test(queue_settings, whatever_is_wrong_is_a_fault_at_its_place)
     }
 }
 
+Test(queue_settings, a_bound_is_told_in_plain_digits)
+{
+    static const char body[] = "{\"max_per_second\":0}";
+    struct queue_settings s;
+    struct faults faults;
+
+    faults_init(&faults);
+    cr_assert_eq(queue_settings_parse(body, strlen(body), &faults, &s), ERR_INVALID);
+    cr_assert_eq(faults.count, 1);
+    cr_expect_str_eq(faults.items[0].detail, "must be a number from 0.001 to 1000000");
+    faults_deinit(&faults);
+    queue_settings_deinit(&s);
+}
+
 Test(queue_settings, an_answer_shows_all_of_them)
 {
     static const struct {

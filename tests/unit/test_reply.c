@@ -107,9 +107,13 @@ Test(reply, faults_are_listed_under_their_key)
 Test(reply, the_only_fault_is_the_detail)
 {
     static const struct {
+        const char *key;
         const char *pointer;
         const char *detail;
-    } rows[] = {{"/url", "/url: is required"}, {"", "The body: is required"}};
+    } rows[] = {{"pointer", "/url", "/url: is required"},
+                {"pointer", "", "The body: is required"},
+                {"parameter", "limit", "limit: is required"},
+                {"parameter", "", "A parameter without a name: is required"}};
 
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct reply r;
@@ -119,7 +123,7 @@ Test(reply, the_only_fault_is_the_detail)
         reply_init(&r, CAP);
         faults_init(&faults);
         faults_add(&faults, rows[i].pointer, "is required");
-        reply_problem_faults(&r, ERR_INVALID, "pointer", &faults);
+        reply_problem_faults(&r, ERR_INVALID, rows[i].key, &faults);
         body = body_of(&r);
         cr_expect_str_eq(text_of(body, "detail"), rows[i].detail);
         json_decref(body);
