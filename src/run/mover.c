@@ -28,9 +28,10 @@
 #define MOVE_MAX 200 /* tasks a call: a millisecond of Redis */
 #define PEEK_MS 500
 #define AHEAD_MS 50       /* the Stream holds what this time delivers, beyond the free slots */
-#define BEHIND_AHEAD_MS 3 /* of lanes that are behind it holds only what this time delivers, so that others come */
-#define BEHIND_MIN 32     /* through; but at least so many, and what the free slots take at once */
+#define BEHIND_AHEAD_MS 3 /* the same of lanes that are behind, so that others come through, */
+#define BEHIND_MIN 32     /* and at least so many */
 #define BLOCKED_MS 50     /* without room and without news of room */
+#define ROOM_MS 2         /* after news of room: what waits for more of it moves in larger calls */
 #define RETRY_MS 100      /* after a call that failed */
 #define SWEEP_MIN_MS 1000
 #define SWEEP_MAX_MS 10000
@@ -61,11 +62,6 @@ struct mover {
 static int64_t lesser(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-static int64_t greater(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 static int64_t us(int64_t ms)
@@ -263,14 +259,14 @@ static void measure_rate(struct mover *m, int64_t now)
 
 static void move(struct mover *m, int64_t now)
 {
-    int64_t free_slots, room, behind_room;
+    int64_t room, behind_room;
 
     atomic_store(&m->has_room, false); /* slots that come free after this are news */
     measure_rate(m, now);
-    free_slots = m->opts.free_slots(m->opts.ctx);
-    room = free_slots + m->rate_per_s * AHEAD_MS / 1000;
-    behind_room = greater(m->rate_per_s * BEHIND_AHEAD_MS / 1000, greater(BEHIND_MIN, free_slots));
-    lanes_move(m->lanes, room, lesser(room, behind_room), MOVE_MAX);
+    room = m->opts.free_slots(m->opts.ctx) + m->rate_per_s * AHEAD_MS / 1000;
+    behind_room = m->rate_per_s * BEHIND_AHEAD_MS / 1000;
+    behind_room = lesser(room, behind_room > BEHIND_MIN ? behind_room : BEHIND_MIN);
+    lanes_move(m->lanes, room, behind_room, MOVE_MAX);
 }
 
 static void hear_others(struct mover *m)
@@ -281,7 +277,7 @@ static void hear_others(struct mover *m)
         note_due(m, due);
     if (atomic_load(&m->is_blocked) && atomic_exchange(&m->has_room, false)) {
         atomic_store(&m->is_blocked, false);
-        wait_until(m, clock_mono_us());
+        wait_until(m, clock_mono_us() + us(ROOM_MS));
     }
 }
 
