@@ -40,7 +40,7 @@ static void build(struct call *call, const struct batch_env *env, struct store_o
         buf_clear(scratch);
         queue_settings_apply(settings_of(env->settings, t->queue), t);
         record_write_spec(scratch, t);
-        call_add(call, scratch->data, scratch->len);
+        call_add_buf(call, scratch);
     }
     for (size_t i = 0; i < count; i++) {
         if (!ops[i]->key)

@@ -77,7 +77,7 @@ static void build_patch(struct call *call, const struct batch_env *env, struct s
         buf_clear(env->scratch);
         queue_settings_apply(settings_of(env->settings, op->task->queue), op->task);
         record_write_spec(env->scratch, op->task);
-        call_add(call, env->scratch->data, env->scratch->len);
+        call_add_buf(call, env->scratch);
     }
 }
 

@@ -38,7 +38,7 @@ static void build_queue(struct call *call, const struct batch_env *env, struct s
         return;
     buf_clear(env->scratch);
     queue_settings_encode(env->scratch, q->settings);
-    call_add(call, env->scratch->data, env->scratch->len);
+    call_add_buf(call, env->scratch);
 }
 
 /* Gone, and asked a second time because the first answer was lost: then it was us. */

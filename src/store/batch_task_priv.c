@@ -141,10 +141,7 @@ static void build_settle(struct call *call, const struct batch_env *env, struct 
         buf_clear(scratch);
         if (op->settle != STORE_SETTLE_RELEASE)
             record_write_attempts(scratch, op->task, &op->attempt);
-        if (scratch->len > 0)
-            call_add(call, scratch->data, scratch->len);
-        else
-            call_add_str(call, "");
+        call_add_buf(call, scratch);
     }
 }
 

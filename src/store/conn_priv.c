@@ -27,6 +27,7 @@
 
 #define BACKOFF_MAX_MS 1000
 #define LOG_INTERVAL_MS 10000
+#define CALL_BYTES_PER_MS 8192 /* what a slow way to Redis carries: large calls have more time */
 
 /* One command under way. */
 struct pending {
@@ -108,7 +109,7 @@ static void on_reply(redisAsyncContext *ac, void *reply, void *data)
 bool conn_command(struct conn *c, const struct call *call, int64_t timeout_ms, conn_reply_fn *fn, void *ctx)
 {
     struct pending *p = xcalloc(1, sizeof *p);
-    int64_t deadline = clock_mono_ms() + timeout_ms;
+    int64_t deadline = clock_mono_ms() + timeout_ms + (int64_t)(call->byte_count / CALL_BYTES_PER_MS);
 
     p->conn = c;
     p->fn = fn;

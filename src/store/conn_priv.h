@@ -48,7 +48,8 @@ bool conn_peer(const struct conn *c, struct endpoint *out);
 const char *conn_redis_version(const struct conn *c); /* "" before the first connect */
 
 /* Queue a sealed call; `fn` is called once. False, and `fn` is not called, when the connection is not up. The answer
- * must come within `timeout_ms` after all that was asked before, or the connection is dropped. */
+ * must come within `timeout_ms` after all that was asked before, and a second more for each 8 MB of the call, or the
+ * connection is dropped. */
 bool conn_send(struct conn *c, const struct call *call, int64_t timeout_ms, conn_reply_fn *fn, void *ctx) NODISCARD;
 
 const char *conn_sha(const struct conn *c, enum script s);

@@ -217,7 +217,7 @@ static void add_news(struct lanes *l, const redisReply *marked, const char *new_
     call_add(&l->call, marked->element[1]->str, marked->element[1]->len);
     call_add(&l->call, new_id, IDENT_TASK_CHARS);
     call_add(&l->call, news ? news->queue : "", news ? strlen(news->queue) : 0);
-    call_add(&l->call, l->spec.data, l->spec.len);
+    call_add_buf(&l->call, &l->spec);
     task_destroy(&ended);
     task_destroy(&news);
 }

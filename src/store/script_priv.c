@@ -1,6 +1,7 @@
 #include "store/script_priv.h"
 
 #include "base/embedded.h"
+#include "base/log.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -124,6 +125,15 @@ void call_add_int(struct call *c, int64_t value)
     call_add(c, p, (size_t)(end - p));
 }
 
+void call_add_buf(struct call *c, const struct buf *b)
+{
+    enum err err = buf_status(b);
+
+    call_add(c, b->len > 0 ? b->data : "", b->len);
+    if (err != ERR_OK)
+        c->text.failed = err;
+}
+
 void call_begin_script(struct call *c, const char *sha, const struct keys *k)
 {
     call_begin(c);
@@ -180,7 +190,11 @@ void call_seal(struct call *c)
     char head[HEAD_ROOM + 1];
     int n = write_head(c, head, sizeof head);
 
-    assert(buf_status(&c->text) == ERR_OK && n > 0 && n <= HEAD_ROOM);
+    if (buf_status(&c->text) != ERR_OK) {
+        LOG_ERROR("memory.exhausted", "bytes=%zu", c->text.len);
+        abort();
+    }
+    assert(n > 0 && n <= HEAD_ROOM);
     memcpy(c->text.data + HEAD_ROOM - n, head, (size_t)n);
     c->bytes = c->text.data + HEAD_ROOM - n;
     c->byte_count = c->text.len - HEAD_ROOM + (size_t)n;

@@ -67,6 +67,10 @@ void call_add(struct call *c, const char *data, size_t bytes);
 void call_add_str(struct call *c, const char *s);
 void call_add_int(struct call *c, int64_t value);
 
+/* What was written into a buffer. When it could not be written whole, neither can the call: half a record would be a
+ * lost task, so call_seal() ends the process, as xcalloc() does. */
+void call_add_buf(struct call *c, const struct buf *b);
+
 /* Write the head: gives `bytes`, until the next call_begin. To be called once. */
 void call_seal(struct call *c);
 

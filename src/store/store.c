@@ -411,7 +411,7 @@ static struct store *open_one(const struct store_opts *opts, const char *name, b
     s->inbox = queue_create();
     loop_set(s->loop, queue_fd(s->inbox), LOOP_READ, on_inbox, s);
     call_init(&s->call);
-    buf_init(&s->scratch, (size_t)64 << 20);
+    buf_init(&s->scratch, SIZE_MAX);
     conn.loop = s->loop;
     s->conn = conn_create(&conn);
     durable_init(&s->durable, s->conn);

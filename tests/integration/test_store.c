@@ -9,6 +9,7 @@
 /* The store's port on a Redis that does what it should. */
 
 #define TIMEOUT_MS 10000
+#define LARGEST_MS 20000
 #define MANY 3000
 #define BIG_BYTES (1 << 20)
 
@@ -145,6 +146,14 @@ LUA_TEST(store, too_many_pending_tasks_are_refused)
     ask_end(&ask);
 }
 
+static void give_body(struct task *t, size_t bytes, char byte)
+{
+    t->body_kind = TASK_BODY_BYTES;
+    t->body_bytes = bytes;
+    t->body = xcalloc(bytes + 1, 1);
+    memset(t->body, byte, bytes);
+}
+
 LUA_TEST(store, big_bodies_travel_whole)
 {
     enum { BIG = 6 };
@@ -154,10 +163,7 @@ LUA_TEST(store, big_bodies_travel_whole)
     for (int i = 0; i < BIG; i++) {
         (void)snprintf(id, sizeof(id), "big-%d", i);
         ask_create(&asks[i], id, 60000, NULL);
-        asks[i].op.task->body_kind = TASK_BODY_BYTES;
-        asks[i].op.task->body_bytes = BIG_BYTES;
-        asks[i].op.task->body = xcalloc(BIG_BYTES + 1, 1);
-        memset(asks[i].op.task->body, 'a' + i, BIG_BYTES);
+        give_body(asks[i].op.task, BIG_BYTES, (char)('a' + i));
         ask_submit(&asks[i], store, TIMEOUT_MS);
     }
     for (int i = 0; i < BIG; i++) {
@@ -170,6 +176,21 @@ LUA_TEST(store, big_bodies_travel_whole)
         ask_end(&ask);
         ask_end(&asks[i]);
     }
+}
+
+/* The largest that max-body allows; the record is a little larger. */
+LUA_TEST(store, the_largest_body_of_all_is_stored_whole)
+{
+    size_t bytes = (size_t)64 << 20;
+
+    ask_create(&ask, "whale", 60000, NULL);
+    give_body(ask.op.task, bytes, 'w');
+    cr_assert_eq(ask_now(&ask, store, LARGEST_MS), ERR_OK);
+    ask_end(&ask);
+    ask_get(&ask, "whale");
+    cr_assert_eq(ask_now(&ask, store, LARGEST_MS), ERR_OK);
+    cr_expect_eq(ask.op.task->body_bytes, bytes);
+    ask_end(&ask);
 }
 
 /* ---------------------------------------------------------------------- cancel */

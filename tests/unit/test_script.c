@@ -1,5 +1,6 @@
 #include "store/script_priv.h"
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,4 +181,18 @@ Test(script, a_call_begins_anew)
     seal();
     cr_assert_eq(count, 1);
     expect_argument(0, "PING");
+}
+
+/* Half a record would be a lost task. */
+Test(script, what_was_not_written_whole_is_not_sent, .signal = SIGABRT)
+{
+    struct buf record;
+
+    buf_init(&record, 4);
+    buf_puts(&record, "1234");
+    buf_puts(&record, "5");
+    call_begin(&call);
+    call_add_str(&call, "SET");
+    call_add_buf(&call, &record);
+    call_seal(&call);
 }
