@@ -1,5 +1,6 @@
 #include "store/settings_priv.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/reply_priv.h"
@@ -13,6 +14,7 @@
  * there are, and however often somebody changes one. */
 
 #define REPLY_MS 1000
+#define HOLD_MS 200   /* before they are asked for again when Redis would not say */
 #define KEPT_MAX 4096 /* more than a group of calls can want */
 
 /* ------------------------------------------------------------------- list */
@@ -104,8 +106,12 @@ static void on_reply(void *ctx, const redisReply *reply)
     struct settings *s = ctx;
     size_t next = 1;
 
+    enum conn_verdict verdict = reply ? conn_judge(s->conn, reply) : CONN_REPEAT;
+
     s->is_loading = false;
-    if (!reply || conn_judge(s->conn, reply) != CONN_FINE || !reply_is_array(reply, s->asked_count + 1))
+    if (verdict == CONN_WAIT || verdict == CONN_FAILED)
+        s->hold_until_mono_ms = clock_mono_ms() + HOLD_MS;
+    if (verdict != CONN_FINE || !reply_is_array(reply, s->asked_count + 1))
         return; /* forgotten meanwhile, or it is asked again */
     read_version(s, reply->element[0]);
     for (size_t i = 0; i < s->count; i++)
@@ -150,7 +156,7 @@ bool settings_are_known(struct settings *s)
 {
     if (s->unknown_count == 0)
         return true;
-    if (!s->is_loading)
+    if (!s->is_loading && clock_mono_ms() >= s->hold_until_mono_ms)
         ask(s);
     return false;
 }

@@ -25,6 +25,7 @@ struct settings {
     const struct keys *keys; /* borrowed */
     struct call call;
     bool is_loading;
+    int64_t hold_until_mono_ms;
     struct settings_item *items; /* by name */
     size_t count, capacity;
     size_t unknown_count;                /* of them */

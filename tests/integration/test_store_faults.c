@@ -413,6 +413,19 @@ Test(store_faults, without_memory_a_task_can_be_cancelled)
     lua_check(lua);
 }
 
+/* A create rests on its queue's settings. */
+Test(store_faults, what_redis_refuses_to_tell_is_not_asked_for_as_fast_as_it_refuses)
+{
+    start(false);
+    redis_fixture_run(redis, "ACL SETUSER default -hmget");
+    long long before = redis_fixture_info(redis, "total_error_replies");
+    cr_expect_eq(create("a", 1000), ERR_UNAVAILABLE);
+    long long refused = redis_fixture_info(redis, "total_error_replies") - before;
+    cr_expect(refused >= 1 && refused <= 10, "%lld", refused);
+    redis_fixture_run(redis, "ACL SETUSER default +hmget");
+    expect_recovery("a");
+}
+
 Test(store_faults, another_layout_of_the_keyspace_is_refused)
 {
     redis = redis_fixture_create(false);
