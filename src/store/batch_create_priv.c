@@ -77,7 +77,7 @@ static void set_existing(struct store_op *op, const redisReply *record)
     if (op->err != ERR_OK)
         return;
     is_same = t->has_digest && found->has_digest && memcmp(t->digest, found->digest, TASK_DIGEST_BYTES) == 0;
-    if (op->was_sent && !t->has_digest && !found->has_digest) {
+    if (op->was_repeated && !t->has_digest && !found->has_digest) {
         set_created(op->task, found->run_at_ms, found->created_at_ms);
         op->err = ERR_OK;
         task_destroy(&found);
@@ -102,7 +102,7 @@ static void set_by_key(struct store_op *op, const redisReply *r)
     }
     if (batch_read_record(id, record, &op->existing) != ERR_OK) {
         op->err = ERR_INTERNAL;
-    } else if (op->is_repeat && op->was_sent && !op->task->has_digest && strcmp(id, op->task->id) == 0) {
+    } else if (op->is_repeat && op->was_repeated && !op->task->has_digest && strcmp(id, op->task->id) == 0) {
         set_created(op->task, op->existing->run_at_ms, op->existing->created_at_ms);
         task_destroy(&op->existing);
         op->is_repeat = false;

@@ -154,6 +154,14 @@ static void give_body(struct task *t, size_t bytes, char byte)
     memset(t->body, byte, bytes);
 }
 
+LUA_TEST(store, an_id_without_a_digest_is_another_s)
+{
+    create("a", 60000);
+    ask_create(&ask, "a", 1000, NULL);
+    cr_expect_eq(ask_now(&ask, store, TIMEOUT_MS), ERR_ID_CONFLICT);
+    ask_end(&ask);
+}
+
 LUA_TEST(store, big_bodies_travel_whole)
 {
     enum { BIG = 6 };
