@@ -1,6 +1,6 @@
 -- Make a partition ready for use: run after every connect, and again when Redis says that the group is gone or a
 --          container is of another type.
--- KEYS:    as in common.lua, then [13] <base>:meta
+-- KEYS:    as in common.lua, then [17] <base>:meta
 -- ARGV:    base, the layout this gateway reads and writes (for instance "format=1 partitions=1")
 -- Returns: the layout found; equal to the one given unless the keyspace was made by another version or setting.
 -- Cost: constant. Idempotent.

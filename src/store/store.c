@@ -33,7 +33,6 @@
 
 #define REPLY_TIMEOUT_MS 1000
 #define DEADLINE_LOOK_MS 50
-#define HOLD_MS 200               /* before an operation without deadline is tried again when Redis cannot do it */
 #define CALL_BYTES_MAX (1u << 20) /* a call stops growing past this */
 #define CALLS_PER_GROUP 8         /* of one kind */
 
