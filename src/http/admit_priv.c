@@ -45,10 +45,13 @@ bool admit_size(struct request *r, size_t head_bytes, size_t header_count)
 
     if (bytes <= HEAD_MAX_BYTES)
         return true;
+    if (r->reply.status == 401 || r->reply.status == 403)
+        return false;
     (void)snprintf(detail, sizeof(detail),
                    "A request's head may have %zu bytes, of which a header, parameter or cookie takes %zu more than "
                    "its text; it has %zu",
                    HEAD_MAX_BYTES, FIELD_BYTES, bytes);
+    r->reply.allow = NULL;
     reply_problem(&r->reply, ERR_HEAD_TOO_LARGE, detail);
     return false;
 }

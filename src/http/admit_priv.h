@@ -24,7 +24,8 @@ enum admit {
 /* Whether the target is as short as it must be. False: the reply is set. */
 bool admit_target(struct request *r);
 
-/* Whether a head of so many bytes, its request line included, and headers is. False: the reply is set. */
+/* Whether a head of so many bytes, its request line included, and headers is; to be asked after admit_head(). False:
+ * the reply is set, and is what admit_head() set when that is about the token. */
 bool admit_size(struct request *r, size_t head_bytes, size_t header_count);
 
 /* Judge the head. `is_excess`: the connection is one too many. */

@@ -158,9 +158,10 @@ static enum MHD_Result on_head(struct server *s, struct request *r, const char *
     r->phase = REQUEST_BODY;
     r->head.is_http_1_0 = strcmp(version, "HTTP/1.0") == 0;
     r->reply.is_to_head = strcmp(method, "HEAD") == 0;
+    enum admit verdict = admit_head(r, method, r->connection->is_excess);
     if (!admit_size(r, bytes, (size_t)count))
         return answer_on_socket(r, s->now_mono_ms);
-    switch (admit_head(r, method, r->connection->is_excess)) {
+    switch (verdict) {
     case ADMIT_ANSWER_LATER:
         r->phase = REQUEST_ANSWERED;
         break;

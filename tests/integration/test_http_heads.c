@@ -94,6 +94,21 @@ Test(http_heads, a_head_at_the_limit_is_taken_and_one_byte_more_is_not)
     cr_expect_eq(store_fake_count(http_store(), STORE_CREATE), 1);
 }
 
+Test(http_heads, a_wrong_token_comes_before_a_large_head)
+{
+    static const char *const tokens[] = {"sesame", NULL};
+    struct server_opts opts = http_opts();
+    struct buf beyond = with_head(HEAD_MAX_BYTES + 1);
+    struct wire *w = NULL;
+
+    opts.tokens = tokens;
+    const struct wire_answer *a = ask(http_start(&opts), &beyond, &w);
+    http_expect_problem(w, a, 401, "unauthorized");
+    cr_expect_not_null(wire_header(w, "WWW-Authenticate"));
+    cr_expect(wire_is_closed(w, 1000));
+    wire_hang_up(&w);
+}
+
 /* These answers do not come by libmicrohttpd, which would see to it. */
 Test(http_heads, head_is_refused_without_a_body)
 {
