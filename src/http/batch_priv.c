@@ -122,6 +122,8 @@ static void refuse(struct batch *b, struct part *part, enum err err, struct faul
     buf_init(&out, r->env->reply_max_bytes);
     put_problem(&out, &p);
     part->refusal = buf_take(&out, NULL);
+    if (!part->refusal)
+        part->op.err = ERR_NOMEM;
 }
 
 /* In one of the store's threads. */

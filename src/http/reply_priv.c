@@ -144,6 +144,10 @@ void reply_problem_state(struct reply *r, enum err err, const char *detail, cons
 
 void reply_problem_faults(struct reply *r, enum err err, const char *key, const struct faults *faults)
 {
+    if (faults->count + faults->dropped == 0) { /* memory, not what was sent, was at fault */
+        reply_problem(r, err, NULL);
+        return;
+    }
     reply_with(r, &(struct problem){.err = err, .fault_key = key, .faults = faults});
 }
 

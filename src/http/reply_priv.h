@@ -69,7 +69,7 @@ void reply_problem(struct reply *r, enum err err, const char *detail);
 /* The same, and with the task's state as the member `state`. */
 void reply_problem_state(struct reply *r, enum err err, const char *detail, const char *state);
 
-/* The same with `errors`: each fault's text under `key`, and its detail. */
+/* The same with `errors`: each fault's text under `key`, and its detail. Without any fault `err` alone says it. */
 void reply_problem_faults(struct reply *r, enum err err, const char *key, const struct faults *faults);
 
 /* To be called once when the answer is complete: an answer that grew past its cap or out of memory becomes a problem.
