@@ -26,7 +26,7 @@ for i = FIRST + 1, #KEYS do
             h.cancel = true
             redis.call('SETRANGE', h.key, 0, pack_head(h))
         end
-        reply[#reply + 1] = {h.state, redis.call('GET', h.key)}
+        reply[#reply + 1] = {h.state, beginning_of(h.key)}
     else
         reply[#reply + 1] = {h.state, false}
         if h.state < DELIVERING then cancel(h, id) end

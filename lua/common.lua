@@ -143,6 +143,14 @@ local function pack_head(h)
         h.generation % 65536, h.run_at, h.created_at, h.history)
 end
 
+-- What an answer shows of a task: all but a long body (RECORD_BEGINNING_BYTES in src/store/record_priv.h). False when
+-- there is none.
+local BEGINNING_LAST = 49151
+local function beginning_of(key)
+    local text = redis.call('GETRANGE', key, '0', digits(BEGINNING_LAST))
+    return #text > 0 and text
+end
+
 -- Write a changed head, and `when` (finished_at, or the due time of a next attempt) into its history. A task without
 -- history that is not finished needs no `when`: its next attempt is due at run_at.
 local function write_head(h, when)

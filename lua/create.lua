@@ -67,7 +67,7 @@ local function used_before(key, kept, own_id, own_digest)
     local id = string.sub(kept, #key.digest + 1)
     local is_same = string.sub(kept, 1, #key.digest) == key.digest
     if is_same and (own_digest ~= '' or own_id ~= id) then add(totals, 'duplicates', 1) end
-    return {id, redis.call('GET', base .. id), is_same and 1 or 0}
+    return {id, beginning_of(base .. id), is_same and 1 or 0}
 end
 
 local arg = 4
@@ -92,7 +92,7 @@ for i = FIRST + 1, last do
         room = room - 1
         reply[#reply + 1] = due
     else
-        local record = redis.call('GET', KEYS[i])
+        local record = beginning_of(KEYS[i])
         if was_made_by(record, ARGV[arg + 3]) then
             add(totals, 'duplicates', 1)
             if key then remember(key, id) end

@@ -56,7 +56,7 @@ local function patch(h, id, due, asked)
     elseif h.expires_at then
         leave_expiry(id)
     end
-    return record
+    return string.sub(record, 1, BEGINNING_LAST + 1)
 end
 
 local reply = {}
@@ -70,7 +70,7 @@ for i = FIRST + 1, #KEYS do
         local id, due, asked = ARGV[arg], ARGV[arg + 1], ARGV[arg + 4]
         local was_done = ARGV[arg + 2] == '1' and asked ~= ARGV[arg + 3] and is_result(spec, asked)
         if was_done then
-            reply[#reply + 1] = {h.state, redis.call('GET', h.key)}
+            reply[#reply + 1] = {h.state, beginning_of(h.key)}
         elseif h.state <= READY and spec == ARGV[arg + 3] then
             reply[#reply + 1] = {h.state, patch(h, id, due, asked)}
         else

@@ -20,7 +20,7 @@ for i = FIRST + 1, #KEYS do
         local can_live = found == DEAD or found == CANCELLED or found == EXPIRED
         if can_live then revive(h, ARGV[arg], now) end
         local is_done = can_live or (ARGV[arg + 1] == '1' and h.run_at <= now)
-        reply[#reply + 1] = {found, is_done and redis.call('GET', h.key)}
+        reply[#reply + 1] = {found, is_done and beginning_of(h.key)}
     end
     arg = arg + 2
 end

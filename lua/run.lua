@@ -28,7 +28,7 @@ for i = FIRST + 1, #KEYS do
         local found = h.state
         if found <= READY then run(h, ARGV[arg]) end
         local is_done = found <= READY or (ARGV[arg + 1] == '1' and went_on(h))
-        reply[#reply + 1] = {found, is_done and redis.call('GET', h.key)}
+        reply[#reply + 1] = {found, is_done and beginning_of(h.key)}
     end
     arg = arg + 2
 end

@@ -73,7 +73,7 @@ static void set_existing(struct store_op *op, const redisReply *record)
     const struct task *t = op->task;
     bool is_same;
 
-    op->err = batch_read_record(t->id, record, &found);
+    op->err = batch_read_beginning(t->id, record, &found);
     if (op->err != ERR_OK)
         return;
     is_same = t->has_digest && found->has_digest && memcmp(t->digest, found->digest, TASK_DIGEST_BYTES) == 0;
@@ -100,7 +100,7 @@ static void set_by_key(struct store_op *op, const redisReply *r)
         op->gone_id = id;
         return;
     }
-    if (batch_read_record(id, record, &op->existing) != ERR_OK) {
+    if (batch_read_beginning(id, record, &op->existing) != ERR_OK) {
         op->err = ERR_INTERNAL;
     } else if (op->is_repeat && op->was_repeated && !op->task->has_digest && strcmp(id, op->task->id) == 0) {
         set_created(op->task, op->existing->run_at_ms, op->existing->created_at_ms);

@@ -8,7 +8,7 @@
 /* Changing tasks: PATCH, run, redrive. Their scripts answer alike, {state found, record as it is now or nil when
  * nothing was done}. */
 
-#define RECORD_BYTES ((size_t)4096) /* of an answer of unknown size */
+#define RECORD_BYTES ((size_t)4096) /* of an answer: mostly less, RECORD_BEGINNING_BYTES at most */
 
 /* Whether the reply is such a list. */
 static bool is_answer(const redisReply *reply, size_t count)
@@ -42,7 +42,7 @@ static void read_pair(struct store_op *op, const redisReply *pair, struct task *
         op->err = ERR_STATE_CONFLICT;
         return;
     }
-    op->err = batch_read_record(op->id, record, out);
+    op->err = batch_read_beginning(op->id, record, out);
     if (op->err == ERR_OK && (*out)->state == TASK_SCHEDULED)
         batch_note_due(earliest, (*out)->when_ms ? (*out)->when_ms : (*out)->run_at_ms);
 }

@@ -42,7 +42,8 @@ void batch_report_bad_record(const char *id);
 enum err batch_read_number(struct store_op *const *ops, size_t count, const redisReply *reply,
                            struct batch_due *earliest) NODISCARD;
 
-/* Read the record of an operation's task; ERR_INTERNAL, and said in the log, when it is none. */
-enum err batch_read_record(const char *id, const redisReply *record, struct task **out) NODISCARD;
+/* Read the beginning of the record of an operation's task: all but its body. ERR_INTERNAL, and said in the log, when
+ * it is none. */
+enum err batch_read_beginning(const char *id, const redisReply *record, struct task **out) NODISCARD;
 
 #endif

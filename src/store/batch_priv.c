@@ -100,9 +100,9 @@ void batch_report_bad_record(const char *id)
     LOG_ERROR("record.unreadable", "task=%s", id);
 }
 
-enum err batch_read_record(const char *id, const redisReply *record, struct task **out)
+enum err batch_read_beginning(const char *id, const redisReply *record, struct task **out)
 {
-    if (record_read(id, record->str, record->len, out) == ERR_OK)
+    if (record_read_beginning(id, record->str, record->len, out) == ERR_OK)
         return ERR_OK;
     batch_report_bad_record(id);
     return ERR_INTERNAL;

@@ -6,6 +6,7 @@
 /* Reading, cancelling and settling single tasks, and keeping them ours. */
 
 #define TIME_MIN_MS 1000000       /* less is no time: a state, known or not */
+#define SETTLE_BYTES ((size_t)256)
 #define GET_BYTES ((size_t)65536) /* a record of unknown size: few in a call, each may be as large as max-body */
 
 /* ------------------------------------------------------------------ get */
@@ -25,6 +26,14 @@ static void give_spec(struct store_op *op, const redisReply *record)
     op->spec = xstrndup(record->str + at, op->spec_bytes);
 }
 
+static enum err read_whole(struct store_op *op, const redisReply *record)
+{
+    if (record_read(op->id, record->str, record->len, &op->task) == ERR_OK)
+        return ERR_OK;
+    batch_report_bad_record(op->id);
+    return ERR_INTERNAL;
+}
+
 static enum err read_get(struct store_op *const *ops, size_t count, const redisReply *reply, struct batch_due *earliest)
 {
     (void)earliest;
@@ -36,7 +45,7 @@ static enum err read_get(struct store_op *const *ops, size_t count, const redisR
             continue;
         ops[i]->err = ERR_TASK_NOT_FOUND;
         if (reply_is_string(r))
-            ops[i]->err = batch_read_record(ops[i]->id, r, &ops[i]->task);
+            ops[i]->err = read_whole(ops[i], r);
         if (ops[i]->err == ERR_OK && ops[i]->wants_spec)
             give_spec(ops[i], r);
     }
@@ -73,7 +82,7 @@ static void set_cancelled(struct store_op *op, int64_t found, const redisReply *
         op->state = TASK_CANCELLED;
         break;
     case TASK_DELIVERING:
-        op->err = batch_read_record(op->id, record, &op->task);
+        op->err = batch_read_beginning(op->id, record, &op->task);
         break;
     case TASK_CANCELLED:
         op->is_repeat = true;
@@ -180,8 +189,16 @@ static enum err read_settle(struct store_op *const *ops, size_t count, const red
     return ERR_OK;
 }
 
+/* For a failed attempt Redis copies the whole task. */
+static size_t settle_weight(const struct store_op *op)
+{
+    bool is_copied = op->settle == STORE_SETTLE_RETRY || op->settle == STORE_SETTLE_DEAD;
+
+    return SETTLE_BYTES + (is_copied ? op->task->body_bytes : 0);
+}
+
 const struct batch_kind batch_settle = {
-    .script = SCRIPT_SETTLE, .max = STORE_CALL_MAX, .build = build_settle, .read = read_settle};
+    .script = SCRIPT_SETTLE, .max = STORE_CALL_MAX, .build = build_settle, .read = read_settle, .weight = settle_weight};
 
 /* ---------------------------------------------------------------- renew */
 

@@ -155,10 +155,15 @@ LUA_TEST(lua_patch, a_large_record_is_changed_too)
     memset(body, 'x', 100000);
     lua_add(lua, "a", "+60000", "mail");
     cr_assert_eq(lua_patch(lua, &(struct lua_patch){.id = "a", .body = body}, &t), TASK_SCHEDULED);
+    cr_assert_not_null(t);
+    task_destroy(&t);
+    t = lua_task(lua, "a");
     cr_expect_eq(t->body_bytes, 100000);
     task_destroy(&t);
     cr_assert_eq(lua_patch(lua, &(struct lua_patch){.id = "a", .body = "short"}, &t), TASK_SCHEDULED);
     cr_assert_not_null(t);
+    task_destroy(&t);
+    t = lua_task(lua, "a");
     cr_expect_str_eq(t->body, "short");
     task_destroy(&t);
     free(body);
