@@ -72,9 +72,18 @@ local function add(counters, name, n)
     counters[name] = (counters[name] or 0) + n
 end
 
+-- Something else in the place of the hash or of the number, put there by hand, goes: tasks were changed already, and an
+-- error would leave them half done. Returns the new number.
+local function increase(key, name, n)
+    local result = redis.pcall('HINCRBY', key, name, digits(n))
+    if type(result) == 'number' then return result end
+    if redis.call('TYPE', key).ok == 'hash' then redis.call('HDEL', key, name) else redis.call('UNLINK', key) end
+    return redis.call('HINCRBY', key, name, digits(n))
+end
+
 local function flush(key, counters)
     for name, n in pairs(counters) do
-        if n ~= 0 then redis.call('HINCRBY', key, name, digits(n)) end
+        if n ~= 0 then increase(key, name, n) end
     end
 end
 
@@ -87,7 +96,7 @@ end
 -- As flush, for hashes whose fields go when they reach zero.
 local function flush_level(key, counters)
     for name, n in pairs(counters) do
-        if n ~= 0 and redis.call('HINCRBY', key, name, digits(n)) <= 0 then redis.call('HDEL', key, name) end
+        if n ~= 0 and increase(key, name, n) <= 0 then redis.call('HDEL', key, name) end
     end
 end
 
@@ -125,6 +134,15 @@ local function read_head(key, text)
     return h
 end
 
+-- As Redis orders members, whatever the server's locale says.
+local function is_before(a, b)
+    for i = 1, math.min(#a, #b) do
+        local x, y = string.byte(a, i), string.byte(b, i)
+        if x ~= y then return x < y end
+    end
+    return #a < #b
+end
+
 -- When a task is due again, or was: `when` of its history, else its first due time.
 local function due_of(h)
     if h.history == 0 then return h.run_at end
@@ -144,11 +162,11 @@ local function pack_head(h)
 end
 
 -- What an answer shows of a task: all but a long body (RECORD_BEGINNING_BYTES in src/store/record_priv.h). False when
--- there is none.
+-- there is none, or something of another type.
 local BEGINNING_LAST = 49151
 local function beginning_of(key)
-    local text = redis.call('GETRANGE', key, '0', digits(BEGINNING_LAST))
-    return #text > 0 and text
+    local text = redis.pcall('GETRANGE', key, '0', digits(BEGINNING_LAST))
+    return type(text) == 'string' and #text > 0 and text
 end
 
 -- Write a changed head, and `when` (finished_at, or the due time of a next attempt) into its history. A task without
@@ -204,13 +222,13 @@ local function size_of(key)
     return type(n) == 'number' and n or 0
 end
 
--- Into a ZSet that belongs to a queue. Something else by its name, put there by hand, goes: it would fail the call for
--- the tasks of all queues.
-local function put_in_zset(key, score, id)
-    local result = redis.pcall('ZADD', key, score, id)
+-- Into a ZSet, scores and members in turn. Something else by its name, put there by hand, goes: it would fail the call
+-- for the tasks of all queues, and leave those half done that were changed already.
+local function put_in_zset(key, ...)
+    local result = redis.pcall('ZADD', key, ...)
     if type(result) == 'number' then return end
     if redis.call('TYPE', key).ok ~= 'zset' then redis.call('UNLINK', key) end
-    redis.call('ZADD', key, score, id)
+    redis.call('ZADD', key, ...)
 end
 
 -- Put a task into its lane.
@@ -221,7 +239,7 @@ end
 
 -- A task that expires, from now on or at another time.
 local function schedule_expiry(id, expires_at)
-    redis.call('ZADD', EXPIRY, digits(expires_at), id)
+    put_in_zset(EXPIRY, digits(expires_at), id)
     if not lane_due[EXPIRY_LANE] or expires_at < lane_due[EXPIRY_LANE] then lane_due[EXPIRY_LANE] = expires_at end
 end
 
@@ -304,7 +322,7 @@ local function flush_finished()
         add(totals, STATE_COUNTER[state], #members / 2)
         add(totals, 'pending', -#members / 2)
         for i = 1, #members, 1000 do
-            redis.call('ZADD', FINISHED[state], unpack(members, i, math.min(i + 999, #members)))
+            put_in_zset(FINISHED[state], unpack(members, i, math.min(i + 999, #members)))
         end
     end
 end
@@ -342,7 +360,7 @@ local function finish(h, id, now)
     if h.state == DEAD then put_in_zset(base .. ':dead:' .. h.queue, finished_at, id) end
     if h.expires_at then leave_expiry(id) end
     if calls_back(h) then
-        redis.call('ZADD', CALLBACKS, finished_at, id)
+        put_in_zset(CALLBACKS, finished_at, id)
         lane_due[CALLBACKS_LANE] = now
     end
 end

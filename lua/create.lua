@@ -5,7 +5,7 @@
 --          request when the client chose the id, else empty; specification, which holds the digest; then for each
 --          Idempotency-Key: which of the tasks it came with (from 1), digest of the request
 -- Returns: {-1} when a queue's settings have changed: nothing was done. Else now in ms, then for each task its due
---          time in ms, or -1 when too many are pending, or the record that has this id already, or, when the
+--          time in ms, or -1 when too many are pending, or what has this id already ('' when that is no text), or, when the
 --          Idempotency-Key was used before, {that task's id, its record or nil, 1 when the request was the same or
 --          0}. Nothing is changed then.
 -- Cost: O(log N) a task. Idempotent by id and key: the first write decides, so out of memory refuses the whole call.
@@ -74,7 +74,8 @@ local arg = 4
 for i = FIRST + 1, last do
     local id, due, queue = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]
     local key = keyed[i]
-    local kept = key and redis.call('GET', key.name)
+    local kept = key and redis.pcall('GET', key.name)
+    if type(kept) ~= 'string' then kept = nil end
     if string.byte(due) == 43 then due = now + string.sub(due, 2) else due = math.max(now, tonumber(due)) end
     local head = struct.pack(HEAD, FORMAT + SCHEDULED, 0, 0, now_us % 65536, due, now, 0)
     local spec, expires_at = settle_expiry(ARGV[arg + 4], now)
@@ -92,7 +93,7 @@ for i = FIRST + 1, last do
         room = room - 1
         reply[#reply + 1] = due
     else
-        local record = beginning_of(KEYS[i])
+        local record = beginning_of(KEYS[i]) or ''
         if was_made_by(record, ARGV[arg + 3]) then
             add(totals, 'duplicates', 1)
             if key then remember(key, id) end

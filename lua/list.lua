@@ -15,15 +15,6 @@ local after, after_id = ARGV[4], ARGV[5]
 local found = {}
 local last, last_id = after, after_id
 
--- As Redis orders members, whatever the server's locale says.
-local function is_before(a, b)
-    for i = 1, math.min(#a, #b) do
-        local x, y = string.byte(a, i), string.byte(b, i)
-        if x ~= y then return x < y end
-    end
-    return #a < #b
-end
-
 -- The rank in a ZSet of the first one behind `after`.
 local function rank_behind(key)
     if after == '' then return 0 end

@@ -12,7 +12,7 @@
 -- that died). Neither is left when the Stream, the group, a consumer or the entry was deleted by hand.
 local now = clock()
 local claim_idle, cursor, limit = tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local QUEUES_MAX, DUE_LANES_MAX = 2000, 64
+local QUEUES_MAX, DUE_LANES_MAX, HELD_LANES_MAX = 2000, 64, 2000
 
 local last_read_ms, last_read_number
 local function was_read(ms, number)
@@ -42,6 +42,19 @@ local function look(id, place)
     if h.state == READY or h.state == DELIVERING then
         put_back(h, id, now)
         add(totals, 'orphans', 1)
+    else -- another task by this id, made after the record was deleted
+        add(out, string.match(place, ' (.+)$'), -1)
+    end
+end
+
+-- A lane that is held by its queue's limits is looked at again when somebody resumes the queue or a slot comes free. Both
+-- can come by a deletion by hand, too, which nobody tells.
+local function release_held()
+    for _, queue in ipairs(redis.call('ZRANGEBYSCORE', LANES, 'inf', 'inf', 'LIMIT', 0, HELD_LANES_MAX)) do
+        local limits = limits_of(queue)
+        local is_held = limits and (limits.paused or (limits.slots > 0 and number_in(OUT, queue) >= limits.slots))
+        local head = not is_held and redis.pcall('ZRANGE', base .. ':q:' .. queue, 0, 0, 'WITHSCORES') or {}
+        if head[2] then lane_due[queue] = tonumber(head[2]) end
     end
 end
 
@@ -124,6 +137,7 @@ mark_flight()
 local step = redis.call('HSCAN', FLIGHT, cursor, 'COUNT', limit)
 for i = 1, #step[2], 2 do look(step[2][i], step[2][i + 1]) end
 leave_flight(lost)
+if step[1] == '0' then release_held() end
 commit()
 if step[1] ~= '0' then return {step[1], #lost} end
 local pending, records = count_lost()

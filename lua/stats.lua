@@ -34,7 +34,7 @@ local function queue_names(limit)
             for i = 1, #some, 2 do put(some[i]) end
         end
     end
-    table.sort(names)
+    table.sort(names, is_before)
     return names
 end
 

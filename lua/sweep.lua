@@ -50,7 +50,7 @@ local function oldest(count)
         for i = 1, #ids, 2 do found[#found + 1] = {id = ids[i], at = tonumber(ids[i + 1]), state = state} end
         by_state[state] = {}
     end
-    table.sort(found, function(a, b) return a.at < b.at or (a.at == b.at and a.id < b.id) end)
+    table.sort(found, function(a, b) return a.at < b.at or (a.at == b.at and is_before(a.id, b.id)) end)
     for i = 1, count do
         local ids = by_state[found[i].state]
         ids[#ids + 1] = found[i].id

@@ -186,6 +186,27 @@ Test(lua_broken, something_else_in_a_lanes_place_goes)
 }
 
 /* Each record cut at each length, under a task that is due, and one that has expired. */
+/* What was changed already when a call meets it must not stay half done. */
+Test(lua_broken, something_else_in_a_containers_place_leaves_no_task_half_done)
+{
+    static const char *const containers[] = {"delivered", "totals", "out", "busy", "queues"};
+
+    for (size_t i = 0; i < sizeof(containers) / sizeof(*containers); i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "t%zu", i);
+        struct lua_entry e = lua_start(lua, id, "mail", "g/1");
+        redis_fixture_run(lua_redis(lua), "DEL " KEY(":%s"), containers[i]);
+        redis_fixture_run(lua_redis(lua), "SET " KEY(":%s") " x", containers[i]);
+        cr_expect_eq(lua_settle(lua, &e, 'd', 0), TASK_DELIVERED, "%s", containers[i]);
+        cr_expect_eq(lua_state(lua, id), TASK_DELIVERED, "%s", containers[i]);
+        cr_expect_geq(redis_fixture_integer(lua_redis(lua), "ZRANK " KEY(":delivered") " %s", id), 0, "%s",
+                      containers[i]);
+        cr_expect_eq(lua_counter(lua, "out", "mail"), 0, "%s", containers[i]);
+        cr_expect_eq(lua_counter(lua, "busy", "mail"), 0, "%s", containers[i]);
+    }
+}
+
 Test(lua_broken, a_record_that_was_cut_stops_nobody)
 {
     char id[32];

@@ -199,6 +199,36 @@ LUA_TEST(lua_orphans, a_queue_that_is_empty_by_count_delivers_nothing)
     cr_expect_eq(lua_counter(lua, "out", "mail"), 0);
 }
 
+/* ------------------------------------------------------------------- held lanes */
+
+LUA_TEST(lua_orphans, a_lane_whose_pause_was_deleted_releases_again)
+{
+    cr_assert_eq(lua_queue_do(lua, "put", "mail", "1 0 0 {}"), 3);
+    lua_add(lua, "a", "+0", "mail");
+    cr_assert_eq(lua_move(lua, 100, 100).moved, 0);
+    lua_orphans(lua, OLD_MS, false);
+    cr_assert_eq(lua_move(lua, 100, 100).moved, 0, "it is still paused");
+    run("DEL %s:settings", NULL);
+    lua_orphans(lua, OLD_MS, false);
+    cr_expect_eq(lua_move(lua, 100, 100).moved, 1);
+}
+
+/* The old one's entry is nobody's, and what it takes of the limit comes back with the patrol. */
+LUA_TEST(lua_orphans, a_slot_of_a_task_that_was_deleted_and_made_anew_comes_free)
+{
+    cr_assert_eq(lua_queue_do(lua, "put", "mail", "0 1 0 {}"), 3);
+    struct lua_entry e = lua_start(lua, "a", "mail", "g/1");
+    lua_add(lua, "b", "+0", "mail");
+    run("DEL %s%s", "a");
+    lua_add(lua, "a", "+60000", "mail");
+    cr_assert_eq(lua_move(lua, 100, 100).moved, 0);
+    lua_settle(lua, &e, 'd', 0);
+    redis_fixture_run(lua_redis(lua), "HINCRBY %s:queues mail -1", lua_keys(lua)->base); /* as mend.lua would */
+    redis_fixture_run(lua_redis(lua), "HINCRBY %s:totals pending -1", lua_keys(lua)->base);
+    lua_orphans(lua, OLD_MS, false);
+    cr_expect_eq(lua_move(lua, 100, 100).moved, 1);
+}
+
 /* --------------------------------------------------------------------- counting */
 
 LUA_TEST(lua_orphans, a_lost_index_of_lanes_is_made_again)
