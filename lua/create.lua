@@ -5,9 +5,9 @@
 --          request when the client chose the id, else empty; specification, which holds the digest; then for each
 --          Idempotency-Key: which of the tasks it came with (from 1), digest of the request
 -- Returns: {-1} when a queue's settings have changed: nothing was done. Else now in ms, then for each task its due
---          time in ms, or -1 when too many are pending, or what has this id already ('' when that is no text), or, when the
---          Idempotency-Key was used before, {that task's id, its record or nil, 1 when the request was the same or
---          0}. Nothing is changed then.
+--          time in ms, or -1 when too many are pending, or what has this id already ('' when that is no text), or,
+--          when the Idempotency-Key was used before, {that task's id, its record or nil, 1 when the request was the
+--          same or 0}. Nothing is changed then.
 -- Cost: O(log N) a task. Idempotent by id and key: the first write decides, so out of memory refuses the whole call.
 --
 -- The generation begins anywhere: when an id is used again after its record is gone, whoever comes late with an entry

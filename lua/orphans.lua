@@ -47,8 +47,8 @@ local function look(id, place)
     end
 end
 
--- A lane that is held by its queue's limits is looked at again when somebody resumes the queue or a slot comes free. Both
--- can come by a deletion by hand, too, which nobody tells.
+-- A lane that is held by its queue's limits is looked at again when somebody resumes the queue or a slot comes free.
+-- Both can come by a deletion by hand, too, which nobody tells.
 local function release_held()
     for _, queue in ipairs(redis.call('ZRANGEBYSCORE', LANES, 'inf', 'inf', 'LIMIT', 0, HELD_LANES_MAX)) do
         local limits = limits_of(queue)

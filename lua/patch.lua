@@ -6,7 +6,8 @@
 -- Returns: {-1} when a queue's settings have changed: nothing was done. Else for each task {state found, its record as
 --          it is now, or nil when nothing was done}. Nothing is done when there is no such task (state -1), when it is
 --          neither scheduled nor ready, or when its specification is no longer the one that was changed.
--- Cost: O(log N) a task, and the bytes of the records. Idempotent: a repeat finds the new specification in place.
+-- Cost: O(log N) a task, and the bytes of the records. Idempotent: a repeat finds the new specification in place; one
+--       of the time alone sets it again, or finds it in a task that has gone on meanwhile.
 --
 -- The entry of a ready task holds no more than its id, so a worker that takes it later sees the change. When its time
 -- changes it leaves the Stream; a worker that has read it finds the generation changed. A lane whose first task now
@@ -42,6 +43,15 @@ local function reschedule(h, id, due)
     return due
 end
 
+-- Whether a task was due when it was asked to be. "+ms", and a time that had passed, count from the first call.
+local REPEAT_MS = 10000
+local function has_time(h, due)
+    if due == '' then return false end
+    local at = tonumber(due)
+    local counts_from = string.byte(due) == 43 and h.run_at - at or h.run_at
+    return h.run_at == at or (at < h.run_at and counts_from <= now and counts_from > now - REPEAT_MS)
+end
+
 local function patch(h, id, due, asked)
     local spec, expires_at = settle_expiry(asked, now)
     local when = due == '' and due_of(h) or reschedule(h, id, due)
@@ -59,6 +69,12 @@ local function patch(h, id, due, asked)
     return string.sub(record, 1, BEGINNING_LAST + 1)
 end
 
+-- Whether a call that is repeated has done its work already.
+local function has_effect(h, spec, old, due, asked)
+    if asked ~= old then return is_result(spec, asked) end
+    return h.state > READY and spec == asked and has_time(h, due)
+end
+
 local reply = {}
 local arg = 3
 for i = FIRST + 1, #KEYS do
@@ -68,7 +84,7 @@ for i = FIRST + 1, #KEYS do
     else
         local spec = spec_of(h)
         local id, due, asked = ARGV[arg], ARGV[arg + 1], ARGV[arg + 4]
-        local was_done = ARGV[arg + 2] == '1' and asked ~= ARGV[arg + 3] and is_result(spec, asked)
+        local was_done = ARGV[arg + 2] == '1' and has_effect(h, spec, ARGV[arg + 3], due, asked)
         if was_done then
             reply[#reply + 1] = {h.state, beginning_of(h.key)}
         elseif h.state <= READY and spec == ARGV[arg + 3] then

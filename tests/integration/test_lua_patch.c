@@ -211,6 +211,34 @@ LUA_TEST(lua_patch, a_repeat_after_a_lost_answer_is_done_in_any_state)
     task_destroy(&read);
 }
 
+LUA_TEST(lua_patch, a_repeat_of_a_new_time_is_done_when_the_task_went_on)
+{
+    static const char *const times[] = {"+0", "1", NULL};
+
+    for (size_t i = 0; times[i]; i++) {
+        char id[8];
+        struct lua_entry e;
+        struct task *t = NULL;
+
+        (void)snprintf(id, sizeof(id), "t%zu", i);
+        lua_add(lua, id, "+60000", "mail");
+        cr_assert_eq(lua_patch(lua, &(struct lua_patch){.id = id, .due = times[i]}, NULL), TASK_SCHEDULED);
+        cr_assert_eq(lua_move(lua, 100, 100).moved, 1);
+        cr_assert_eq(lua_read(lua, "g/1", &e, 1), 1);
+        cr_assert_eq(lua_claim(lua, &e, 1), 1);
+        struct lua_patch again = {.id = id, .due = times[i], .was_sent = true};
+        cr_expect_eq(lua_patch(lua, &again, &t), TASK_DELIVERING);
+        cr_expect_not_null(t, "%s: it took effect before the attempt began", times[i]);
+        task_destroy(&t);
+        again.was_sent = false;
+        cr_expect_eq(lua_patch(lua, &again, &t), TASK_DELIVERING);
+        cr_expect_null(t, "%s: this one is another's", times[i]);
+        again = (struct lua_patch){.id = id, .due = "+60000", .was_sent = true};
+        cr_expect_eq(lua_patch(lua, &again, &t), TASK_DELIVERING);
+        cr_expect_null(t, "it was never due then");
+    }
+}
+
 LUA_TEST(lua_patch, an_expiry_is_set_moved_and_counted_from_now)
 {
     struct task *t = NULL;
