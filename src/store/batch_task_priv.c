@@ -5,7 +5,7 @@
 
 /* Reading, cancelling and settling single tasks, and keeping them ours. */
 
-#define TIME_MIN_MS 1000000       /* less is no time: a state, known or not */
+#define TIME_MIN_MS 1000000 /* less is no time: a state, known or not */
 #define SETTLE_BYTES ((size_t)256)
 #define GET_BYTES ((size_t)65536) /* a record of unknown size: few in a call, each may be as large as max-body */
 
@@ -197,8 +197,11 @@ static size_t settle_weight(const struct store_op *op)
     return SETTLE_BYTES + (is_copied ? op->task->body_bytes : 0);
 }
 
-const struct batch_kind batch_settle = {
-    .script = SCRIPT_SETTLE, .max = STORE_CALL_MAX, .build = build_settle, .read = read_settle, .weight = settle_weight};
+const struct batch_kind batch_settle = {.script = SCRIPT_SETTLE,
+                                        .max = STORE_CALL_MAX,
+                                        .build = build_settle,
+                                        .read = read_settle,
+                                        .weight = settle_weight};
 
 /* ---------------------------------------------------------------- renew */
 
