@@ -58,11 +58,12 @@ local function release_held()
     end
 end
 
--- The index of lanes was deleted by hand, or a lane's entry in it.
-local function index_all(names)
+-- The index of lanes was deleted by hand, or a lane's entry in it. `which`: NX for the entries that are not there, LT
+-- for those that are too late as well.
+local function index_all(names, which)
     for _, queue in ipairs(names) do
         local head = redis.pcall('ZRANGE', base .. ':q:' .. queue, 0, 0, 'WITHSCORES')
-        if head[2] then redis.call('ZADD', LANES, 'LT', head[2], queue) end
+        if head[2] then redis.call('ZADD', LANES, which, head[2], queue) end
     end
 end
 
@@ -102,9 +103,13 @@ local function tasks_in(lane)
     return 0
 end
 
--- Pending tasks and records in no container. Too many queues for one call: none, as far as is known.
+-- Pending tasks and records in no container. Too many queues for one call: none, as far as is known, and some of the
+-- queues each time are looked for in the index.
 local function count_lost()
-    if redis.call('HLEN', QUEUES) > QUEUES_MAX then return 0, 0 end
+    if redis.call('HLEN', QUEUES) > QUEUES_MAX then
+        index_all(redis.call('HRANDFIELD', QUEUES, QUEUES_MAX), 'NX')
+        return 0, 0
+    end
     local names, records = queue_names()
     local held, lanes = redis.call('HLEN', FLIGHT) - 1, 0
     local others = other_lanes()
@@ -114,7 +119,7 @@ local function count_lost()
         held = held + n
         if n > 0 then lanes = lanes + 1 end
     end
-    if lanes ~= redis.call('ZCARD', LANES) - others then index_all(names) end
+    if lanes ~= redis.call('ZCARD', LANES) - others then index_all(names, 'LT') end
     local pending = number_in(TOTALS, 'pending') - held
     if pending ~= 0 and ARGV[5] == '1' then
         redis.call('HINCRBY', TOTALS, 'pending', -pending)

@@ -259,6 +259,20 @@ LUA_TEST(lua_orphans, a_lost_index_of_lanes_is_made_again)
     cr_expect_eq(lua_move(lua, 100, 100).moved, 1);
 }
 
+Test(lua_orphans, of_very_many_queues_some_are_indexed_each_time)
+{
+    lua_add(lua, "a", "+0", "mail");
+    for (int i = 0; i < 4000; i++)
+        redis_fixture_run(lua_redis(lua), "HSET %s:queues q%d 1", lua_keys(lua)->base, i);
+    run("DEL %s:lanes", NULL);
+    cr_assert_eq(lua_move(lua, 100, 100).moved, 0);
+    int rounds = 0;
+    do
+        lua_orphans(lua, OLD_MS, false);
+    while (lua_move(lua, 100, 100).moved == 0 && ++rounds < 100); /* half of them each time */
+    cr_expect_lt(rounds, 100);
+}
+
 LUA_TEST(lua_orphans, overdue_tasks_are_counted)
 {
     lua_add(lua, "a", "1", "mail");
