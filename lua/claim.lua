@@ -8,8 +8,8 @@
 --       record again.
 --
 -- An entry can be read twice when the group was made again, or given to another consumer by hand. Whoever claimed it
--- first delivers; to others it gives nil and stays where it is until the first renews it (renew.lua), and should that
--- one be dead it is taken back like any entry of a silent worker.
+-- first delivers; to others it gives nil and stays where it is, and should the first be dead it is taken back like any
+-- entry of a silent worker.
 --
 -- Bodies may be large, and while this copies them Redis does nothing else. Past ANSWER_BYTES the others go back to
 -- their lane, due at once, for the next call. So do the tasks of a queue that was paused since they were moved; and one

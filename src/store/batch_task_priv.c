@@ -212,10 +212,8 @@ static void build_renew(struct call *call, const struct batch_env *env, struct s
     (void)count;
     call_begin_args(call, env->keys);
     call_add_str(call, op->consumer);
-    for (size_t i = 0; i < op->lease_count; i++) {
+    for (size_t i = 0; i < op->lease_count; i++)
         call_add_str(call, op->leases[i].entry_id);
-        call_add_int(call, op->leases[i].generation);
-    }
 }
 
 const struct batch_kind batch_renew = {

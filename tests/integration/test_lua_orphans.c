@@ -147,24 +147,6 @@ LUA_TEST(lua_orphans, after_the_group_was_destroyed_what_is_read_again_is_no_orp
     cr_expect_eq(lua_settle(lua, &e, 'd', 0), -1);
 }
 
-LUA_TEST(lua_orphans, after_the_group_was_destroyed_an_entry_comes_back_to_who_delivers)
-{
-    struct lua_entry e = lua_start(lua, "a", "mail", "g/1"), again;
-
-    run("XGROUP DESTROY %s:ready workers", NULL);
-    make_group();
-    cr_expect_eq(lua_renew(lua, "g/1", &e, 1), 0, "nobody has read it again");
-    cr_assert_eq(lua_read(lua, "h/1", &again, 1), 1);
-    cr_assert_eq(lua_claim(lua, &again, 1), 0, "it is under way");
-    lua_make_idle(lua, &again, "h/1", HOUR_MS);
-    cr_expect_eq(lua_renew(lua, "g/1", &e, 1), 1);
-    cr_expect_eq(lua_recover(lua, "h", 15000), 0, "it was renewed");
-    struct lua_entry other = e;
-    other.lease.generation++;
-    cr_expect_eq(lua_renew(lua, "i/1", &other, 1), 0, "of another life");
-    cr_expect_eq(lua_settle(lua, &e, 'd', 0), TASK_DELIVERED);
-}
-
 LUA_TEST(lua_orphans, a_task_that_was_to_be_cancelled_is_cancelled)
 {
     lua_start(lua, "a", "mail", "g/1");

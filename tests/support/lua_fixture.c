@@ -355,10 +355,8 @@ int64_t lua_renew(struct lua_fixture *f, const char *consumer, const struct lua_
 
     call_begin_args(c, &f->keys);
     call_add_str(c, consumer);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         call_add_str(c, entries[i].lease.entry_id);
-        call_add_int(c, entries[i].lease.generation);
-    }
     return send_for_integer(f);
 }
 
