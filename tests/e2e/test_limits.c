@@ -316,22 +316,26 @@ static void fill_up_to(int waiting, int *created)
     *created += count;
 }
 
-/* The receiver is slow and has its share of the slots, so that tasks wait in the workers. */
+/* The receiver is slow and has its share of the slots, so that tasks wait in the workers; the pause comes when the
+ * first wave has filled them. The promise rests on a worker that sees within 150 ms what it was given before; one that
+ * a sanitizer makes ten times slower has 200 ms more. */
 Test(limits, after_the_answer_to_pause_no_attempt_begins)
 {
+    int64_t more_ms = wait_scaled_ms(1) > 1 ? 200 : 0;
+
     meter_set_hold(meter, (int)wait_scaled_ms(30)); /* slow for a slow build too */
     crowd_put(api(0), "mail", "{'paused':true}");
     for (int i = 0, created = 0; i < 10; i++) {
         size_t before = meter_count(meter, "");
         fill_up_to(15000, &created); /* more than two gateways deliver until they are paused, however fast they are */
         crowd_do(api(i), "mail", "resume");
-        WAIT_UNTIL(meter_count(meter, "") > before + 100, ARRIVE_MS);
+        WAIT_UNTIL(meter_count(meter, "") > before + 1000, ARRIVE_MS);
         json_t *queue = i % 2 ? crowd_do(api(i / 2), "mail", "pause") : NULL;
         if (!queue)
             crowd_put(api(i / 2), "mail", "{'paused':true}");
         int64_t answered_us = wait_wall_us();
-        pass(200);
-        cr_assert_eq(arrived_after(answered_us), 0, "round %d", i);
+        pass(more_ms + 200);
+        cr_assert_eq(arrived_after(answered_us + more_ms * 1000), 0, "round %d", i);
         cr_assert_gt(json_integer_at(crowd_queue(api(1), "mail"), "scheduled"), 0, "round %d ran dry", i);
         cr_assert(json_bool_at(crowd_queue(api(1), "mail"), "paused"));
         cr_assert_eq(json_integer_at(crowd_queue(api(0), "mail"), "overdue"), 0);
